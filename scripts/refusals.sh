@@ -71,6 +71,7 @@ refused 1 'BELLWIRE_MODE must be "mapped" or "guarded"; it is "open"' env BELLWI
 refused 1 'it is ""' env BELLWIRE_SPIN_US= "$examples/pingpong" --count 10
 refused 1 'it is "-1"' env BELLWIRE_SPIN_US=-1 "$examples/pingpong" --count 10
 refused 1 'must be "auto", "never" or "always"' env BELLWIRE_ATTACH=perhaps "$examples/pingpong" --count 10
+refused 1 'must be "auto", "no-ptrace" or "never"' env BELLWIRE_ADOPT=off "$examples/pingpong" --count 10
 refused 1 'must be "trust" or "strict"' env BELLWIRE_MEMORY=perhaps "$examples/pingpong" --count 10
 refused 1 '"intervals", "page-hash" or "off"' env BELLWIRE_REGISTRATION_CACHE=lru "$examples/pingpong" --count 10
 refused 1 "1024 to 1048576" env BELLWIRE_TURN_BYTES=0 "$examples/pingpong" --count 10

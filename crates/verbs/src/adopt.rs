@@ -9,14 +9,16 @@
 //! own.
 //!
 //! Invariant A1: the pages are private, anonymous, readable and writable, hold nothing but the
-//! region, and no thread of the program sees them half exchanged: there is only the one that
-//! registers, or the others are stopped when they touch them (`exchange.rs`), or all of them are
-//! (`freeze.rs`).
+//! region, nothing of this process is pinned for the kernel or a device, and no thread of the
+//! program sees them half exchanged: there is only the one that registers, or the others are
+//! stopped when they touch them (`exchange.rs`), or all of them are (`freeze.rs`).
 
 use crate::exchange::{exchange, stopper};
 use crate::freeze::{exchange_frozen, may_freeze};
+use crate::tracing::{Status, may_trace};
 use bellwire_memory::userfault::Userfault;
 use bellwire_memory::{bytes, own_thread};
+use bellwire_via::nic::Adoption;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -93,14 +95,18 @@ pub(crate) enum How {
 }
 
 /// How pages may be exchanged (A1), as things stand; `None`: not at all.
-pub(crate) fn may_adopt(pages: &Range<usize>) -> Option<How> {
+pub(crate) fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
     let overlaps = places().iter().any(|p| p.users != 0 && p.pages.start < pages.end && pages.start < p.pages.end);
-    let how = if overlaps {
-        None
-    } else if is_only_thread() {
+    let status = Status::read()?;
+    // The kernel, or a device, would go on using the pages of before.
+    if overlaps || status.pinned_kib != 0 {
+        return None;
+    }
+    let how = if is_only_thread() {
         Some(How::Alone)
     } else {
-        stopper().map(How::Stopping).or_else(|| may_freeze(pages).then_some(How::Frozen))
+        let may_trace = || adoption == Adoption::Auto && may_freeze(pages) && may_trace(&status);
+        stopper().map(How::Stopping).or_else(|| may_trace().then_some(How::Frozen))
     };
     // A thread that touches pages adopted earlier is not stopped by the kernel.
     how.filter(|how| mappings().is_some_and(|maps| is_plain(&maps, pages, !matches!(how, How::Stopping(_)))))
@@ -275,5 +281,37 @@ mod tests {
         assert!(!is_plain(&maps, &(4096..16384), true), "shared memory of the program's own");
         assert!(!is_plain(&maps, &(16384..20480), true), "nothing there");
         assert!(!is_plain(&maps, &(20480..24576), true), "a stack");
+    }
+
+    /// Memory that the kernel has pinned for itself is left alone: it would go on reading and
+    /// writing the pages of before.
+    #[test]
+    fn pinned_memory_is_left_alone() {
+        const REGISTER_BUFFERS: libc::c_long = 0;
+        let length = 16 * PAGE;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping.
+        let at = unsafe { mmap_anonymous(core::ptr::null_mut(), length, rights, MapFlags::PRIVATE) }.unwrap();
+        let pages = at.addr()..at.addr() + length;
+        let mut parameters = [0_u32; 30];
+        // SAFETY: room for the parameters, which have 120 bytes.
+        let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, parameters.as_mut_ptr()) };
+        if ring < 0 {
+            eprintln!("SKIPPED: no io_uring");
+            return;
+        }
+        let buffer = libc::iovec { iov_base: at, iov_len: length };
+        // SAFETY: one buffer, which is mapped.
+        if unsafe { libc::syscall(libc::SYS_io_uring_register, ring, REGISTER_BUFFERS, &raw const buffer, 1) } != 0 {
+            eprintln!("SKIPPED: no buffers of io_uring");
+            return;
+        }
+        assert!(Status::read().unwrap().pinned_kib >= (length / 1024) as u64);
+        assert!(may_adopt(&pages, Adoption::Auto).is_none());
+        // SAFETY: this test's own descriptor and mapping.
+        unsafe {
+            libc::close(ring as i32);
+            munmap(at, length).unwrap();
+        }
     }
 }

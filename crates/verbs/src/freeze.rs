@@ -5,7 +5,8 @@
 //! A process of a moment, which shares the memory of this one, stops every other thread as a
 //! debugger does (`ptrace`), exchanges the pages, and lets all go. A thread that was stopped has
 //! left the kernel, so no system call is half done either. The exchange itself is one step: if the
-//! helper is killed, the pages are the old ones or the new ones.
+//! helper is killed, the pages are the old ones or the new ones, and the kernel lets all threads
+//! go. If the program is killed, the kernel ends the helper.
 //!
 //! Threads notice nothing but the time. A system call that the stop has interrupted begins again,
 //! mostly by the kernel; a few (`epoll_wait`) would fail with `EINTR`, and the helper has those
@@ -14,9 +15,15 @@
 //! The helper runs on the caller's thread-local memory while the caller waits: it takes no lock and
 //! no memory, and uses the stopped threads' memory for nothing. It gives up, and nothing is
 //! exchanged, if a thread cannot be stopped: a debugger has it, the system forbids it (Yama at 2 or
-//! 3, a filter of system calls), it waits for a child of `vfork`, or the time is over.
+//! 3, a filter of system calls), the kernel made it (`io_uring`), it waits for a child of `vfork`,
+//! or the time is over. After the latter it is not tried again, since the call that registers has
+//! waited for [`PATIENCE`] and up to [`GRACE`].
+//!
+//! The longest stop is that for the most [`BYTES`], whose new pages are there before it: about 20
+//! ms where 4 GB are copied in a second.
 
-use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::tracing::{SEIZE, Scope};
+use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::bytes;
 use bellwire_memory::signals::Blocked;
 use core::cell::UnsafeCell;
@@ -28,7 +35,7 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed,
 use std::ops::Range;
 
 /// Bytes for which all threads are stopped: fewer are not worth it, more would keep them too long.
-const BYTES: core::ops::RangeInclusive<usize> = 64 << 10..=256 << 20;
+const BYTES: core::ops::RangeInclusive<usize> = 64 << 10..=64 << 20;
 /// Threads of a program, at most.
 const THREADS_MAX: usize = 512;
 /// How long threads may take until they have stopped, ns. On a busy machine they wait for a
@@ -40,16 +47,19 @@ const GRACE: u64 = 2_000_000_000;
 /// Between two looks whether a thread has stopped, ns.
 const PAUSE: i64 = 20_000;
 const STACK: usize = 256 << 10;
+const PAGE: usize = 4096;
 /// After as many failures in a row it is not tried any more.
 const FAILURES_MAX: u32 = 3;
 
 /// The numbers of ptrace(2).
 const EVENT_STOP: c_int = 128;
-const SEIZE: c_long = 0x4206;
 const INTERRUPT: c_long = 0x4207;
 const PEEK_SIGNALS: c_long = 0x4209;
 const DETACH: c_long = 17;
 const SET_TRACER: c_long = 0x5961_6d61;
+/// Those of futex(2), between threads that share their memory.
+const WAIT: c_long = 128;
+const WAKE: c_long = 129;
 
 static FAILURES: AtomicU32 = AtomicU32::new(0);
 
@@ -66,11 +76,38 @@ pub(crate) fn may_freeze(pages: &Range<usize>) -> bool {
 /// The pages are private or shared, readable and writable; this thread uses them for nothing.
 /// `base` is mapped for as many bytes, shared, and nobody uses it yet.
 pub(crate) unsafe fn exchange_frozen(pages: &Range<usize>, base: usize) -> bool {
-    let done = Order::new(pages, base).is_some_and(|order| order.carry_out());
+    // SAFETY: the caller's, for `base`.
+    unsafe { bring_in(base, pages.len()) };
+    let end = Order::new(pages, base).map_or(End::Refused, |order| order.carry_out());
     // Relaxed: a count.
-    let failures = if done { 0 } else { FAILURES.load(Ordering::Relaxed).saturating_add(1) };
+    let failures = match end {
+        End::Done => 0,
+        End::Refused => FAILURES.load(Ordering::Relaxed).saturating_add(1),
+        End::Late => FAILURES_MAX,
+    };
     FAILURES.store(failures, Ordering::Relaxed);
-    done
+    end == End::Done
+}
+
+/// Has the kernel provide the pages now, while all threads run.
+///
+/// # Safety
+/// `base` is mapped and writable for as many bytes, and nobody uses it yet.
+unsafe fn bring_in(base: usize, length: usize) {
+    for offset in (0..length).step_by(PAGE) {
+        // SAFETY: the caller's.
+        unsafe { core::ptr::with_exposed_provenance_mut::<u8>(base + offset).write_volatile(0) };
+    }
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    /// Nothing was exchanged, at once.
+    Refused,
+    /// Nothing was exchanged, after all the time that there is for it.
+    Late,
 }
 
 /// A thread that the helper traces.
@@ -84,12 +121,21 @@ struct Traced {
 
 /// What the helper is to do; it alone uses `work` while it runs.
 struct Order {
-    may_begin: AtomicBool,
-    is_done: AtomicBool,
+    may_begin: AtomicU32,
+    /// How far it is: [`NOTHING`] and so on.
+    stage: AtomicU32,
     work: UnsafeCell<Work>,
 }
 
+const NOTHING: u32 = 0;
+/// Not all threads stopped in time.
+const LATE: u32 = 1;
+/// The step that exchanges the pages has begun.
+const EXCHANGING: u32 = 2;
+const DONE: u32 = 3;
+
 struct Work {
+    process: c_int,
     caller: c_int,
     tasks: OwnedFd,
     from: *mut u8,
@@ -102,10 +148,11 @@ struct Work {
 
 impl Order {
     fn new(pages: &Range<usize>, base: usize) -> Option<Box<Self>> {
-        // SAFETY: a call that returns a number.
-        let caller = unsafe { libc::gettid() };
+        // SAFETY: calls that return numbers.
+        let (process, caller) = unsafe { (libc::getpid(), libc::gettid()) };
         let tasks = open("/proc/self/task", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let work = Work {
+            process,
             caller,
             tasks,
             from: core::ptr::with_exposed_provenance_mut(pages.start),
@@ -115,14 +162,15 @@ impl Order {
             threads: [Traced { thread: 0, has_stopped: false, signal: 0 }; THREADS_MAX],
             count: 0,
         };
-        Some(Box::new(Self { may_begin: AtomicBool::new(false), is_done: AtomicBool::new(false), work: UnsafeCell::new(work) }))
+        Some(Box::new(Self { may_begin: AtomicU32::new(0), stage: AtomicU32::new(NOTHING), work: UnsafeCell::new(work) }))
     }
 
-    fn carry_out(&self) -> bool {
+    fn carry_out(&self) -> End {
+        let is_named = Scope::read() == Scope::Named;
         let _mask = Blocked::new();
         // SAFETY: a new mapping, of nothing.
         let Ok(stack) = (unsafe { mmap_anonymous(null_mut(), STACK, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }) else {
-            return false;
+            return End::Refused;
         };
         // Without a signal at its end, no handler of the program hears of it, nor does its `wait`.
         let flags = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES;
@@ -134,52 +182,105 @@ impl Order {
         unsafe {
             let helper = libc::clone(helper, stack.byte_add(STACK), flags, order);
             if helper > 0 {
-                // With Yama a process is traced by its ancestors alone, and by whom it names.
-                libc::syscall(libc::SYS_prctl, SET_TRACER, c_long::from(helper), 0, 0, 0);
+                // With Yama at 1 a process is traced by its ancestors alone, and by whom it names.
+                // A debugger that the program has named must be named again.
+                if is_named {
+                    libc::syscall(libc::SYS_prctl, SET_TRACER, c_long::from(helper), 0, 0, 0);
+                }
                 // Release: to the acquire in `helper`.
-                self.may_begin.store(true, Ordering::Release);
+                self.may_begin.store(1, Ordering::Release);
+                libc::syscall(libc::SYS_futex, self.may_begin.as_ptr(), WAKE, 1, 0, 0, 0);
                 // Another thread may have waited for any child at all: then it has ended as well.
                 while libc::syscall(libc::SYS_wait4, c_long::from(helper), 0, c_long::from(libc::__WALL), 0) < 0 && *libc::__errno_location() == libc::EINTR {}
-                libc::syscall(libc::SYS_prctl, SET_TRACER, 0, 0, 0, 0);
+                if is_named {
+                    libc::syscall(libc::SYS_prctl, SET_TRACER, 0, 0, 0, 0);
+                }
             }
             *libc::__errno_location() = errno;
             let _ = munmap(stack, STACK);
         }
-        // Acquire: to the release in `helper`.
-        self.is_done.load(Ordering::Acquire)
+        // Acquire: to the releases of the helper.
+        match self.stage.load(Ordering::Acquire) {
+            DONE => End::Done,
+            LATE => End::Late,
+            // SAFETY: the helper has ended.
+            EXCHANGING if unsafe { &*self.work.get() }.is_exchanged() => End::Done,
+            // It could not be done, or somebody has killed the helper.
+            _ => End::Refused,
+        }
+    }
+
+    /// Returns when the caller has said that it may begin; `false`: the caller has ended.
+    fn wait_to_begin(&self, caller: c_int) -> bool {
+        // SAFETY: calls with numbers, and with a word that outlives this.
+        unsafe {
+            libc::syscall(libc::SYS_prctl, libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+            // Acquire: to the release in `carry_out`.
+            while self.may_begin.load(Ordering::Acquire) == 0 {
+                if libc::syscall(libc::SYS_getppid) != c_long::from(caller) {
+                    return false;
+                }
+                libc::syscall(libc::SYS_futex, self.may_begin.as_ptr(), WAIT, 0, 0, 0, 0);
+            }
+        }
+        true
     }
 }
 
 extern "C" fn helper(order: *mut c_void) -> c_int {
     // SAFETY: `carry_out` waits for this process to end.
     let order = unsafe { &*order.cast::<Order>() };
-    // Acquire: to the release in `carry_out`.
-    while !order.may_begin.load(Ordering::Acquire) {
-        // SAFETY: a call without arguments.
-        unsafe { libc::sched_yield() };
-    }
-    // SAFETY: only the helper uses it from here on.
+    // SAFETY: the caller does not use it until the helper has ended.
     let work = unsafe { &mut *order.work.get() };
-    // SAFETY: the caller's promises, and all others have stopped.
-    let is_done = work.stop_all() && unsafe { work.exchange() };
-    // Release: to the acquire in `carry_out`.
-    order.is_done.store(is_done, Ordering::Release);
+    if !order.wait_to_begin(work.process) {
+        return 0;
+    }
+    // Release: to the acquire in `carry_out`, here and below.
+    let is_done = match work.stop_all() {
+        Stopped::All => {
+            order.stage.store(EXCHANGING, Ordering::Release);
+            // SAFETY: the caller's promises, and all others have stopped.
+            unsafe { work.exchange() }
+        }
+        Stopped::Late => {
+            order.stage.store(LATE, Ordering::Release);
+            work.let_go();
+            return 0;
+        }
+        Stopped::Not => false,
+    };
+    order.stage.store(if is_done { DONE } else { NOTHING }, Ordering::Release);
     work.let_go();
     0
 }
 
+/// Whether all threads have stopped.
+enum Stopped {
+    All,
+    /// One cannot be.
+    Not,
+    /// One did not, in time.
+    Late,
+}
+
 impl Work {
-    /// Stops all threads but the caller. `true`: a whole list of them had only threads that had
-    /// stopped before it was read, so there is nobody who could start another.
-    fn stop_all(&mut self) -> bool {
+    /// Stops all threads but the caller. All have stopped when a whole list of them had only
+    /// threads that had stopped before it was read: there is nobody left who could start another.
+    fn stop_all(&mut self) -> Stopped {
         let until = now() + PATIENCE;
         loop {
-            let Some(found) = self.seize_new() else { return false };
-            if found == 0 {
-                return true;
+            match self.seize_new() {
+                None => return Stopped::Not,
+                Some(0) => return Stopped::All,
+                Some(_) => {}
             }
-            if !self.wait_for_stops(until) {
-                return false;
+            while self.threads[..self.count].iter().any(|t| !t.has_stopped) {
+                if !self.look_for_stops() {
+                    return Stopped::Not;
+                }
+                if now() > until {
+                    return Stopped::Late;
+                }
             }
         }
     }
@@ -219,15 +320,6 @@ impl Work {
         *place = Traced { thread, has_stopped: false, signal: 0 };
         self.count += 1;
         (trace(INTERRUPT, thread, 0, 0) == 0 || errno() == libc::ESRCH).then_some(true)
-    }
-
-    fn wait_for_stops(&mut self, until: u64) -> bool {
-        while self.threads[..self.count].iter().any(|t| !t.has_stopped) {
-            if !self.look_for_stops() || now() > until {
-                return false;
-            }
-        }
-        true
     }
 
     /// Notes which threads have stopped or ended, and sleeps if none has. `false`: one is no longer
@@ -279,6 +371,13 @@ impl Work {
         }
     }
 
+    /// Whether the engine's memory lies in the place of the pages.
+    fn is_exchanged(&self) -> bool {
+        let Ok(text) = std::fs::read_to_string("/proc/self/maps") else { return false };
+        let places = [self.from, self.to].map(|at| place(&text, at.addr() as u64));
+        places[0].is_some() && places[0] == places[1]
+    }
+
     /// Lets all go, each when it has stopped. The end of this process lets go of those that do not.
     fn let_go(&mut self) {
         let until = now() + GRACE;
@@ -299,6 +398,19 @@ impl Work {
             }
         }
     }
+}
+
+/// The file that is mapped at an address, by `/proc/self/maps`, with its device, and the place in
+/// it.
+fn place(maps: &str, at: u64) -> Option<(&str, &str, u64)> {
+    maps.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        let offset = u64::from_str_radix(words.nth(1)?, 16).ok()?;
+        let (device, file) = (words.next()?, words.next()?);
+        (from <= at && at < to && file != "0").then(|| (device, file, offset + (at - from)))
+    })
 }
 
 /// An entry of a folder: its length, and the number that is its name.
@@ -366,7 +478,7 @@ fn begin_again(_thread: c_int) {}
 /// Calls that fail with `EINTR` when a thread is stopped, only before they have done anything, and
 /// mean the same when they are called again.
 #[cfg(target_arch = "x86_64")]
-const BEGIN_AGAIN: [c_long; 14] = [
+const BEGIN_AGAIN: [c_long; 15] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
@@ -374,6 +486,7 @@ const BEGIN_AGAIN: [c_long; 14] = [
     libc::SYS_semtimedop,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_io_getevents,
+    libc::SYS_io_uring_enter,
     libc::SYS_read,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
@@ -400,117 +513,4 @@ fn has_signal(thread: c_int) -> bool {
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
-mod tests {
-    use super::*;
-    use crate::exchange::tests::{LENGTH, threads_count};
-    use bellwire_memory::atomic::AtomicU64;
-    use rustix::event::{EventfdFlags, eventfd};
-
-    static SIGNALS: AtomicU64 = AtomicU64::new(0);
-
-    extern "C" fn on_signal(_: c_int) {
-        // Relaxed: a count.
-        SIGNALS.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Threads that count in the pages lose nothing; one that sleeps in `epoll_wait` hears of
-    /// nothing; signals arrive, each once.
-    #[test]
-    fn threads_notice_nothing() {
-        // SAFETY: a handler that adds to a number; system calls begin again after it.
-        unsafe {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            action.sa_sigaction = on_signal as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, null_mut()), 0);
-        }
-        let (over, wakes) = (AtomicBool::new(false), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        let (sent, done) = std::thread::scope(|scope| {
-            let sleeping = scope.spawn(|| sleep_until_woken(wakes.as_raw_fd()));
-            let sending = scope.spawn(|| {
-                // SAFETY: calls that return numbers.
-                let (process, own) = unsafe { (libc::getpid(), libc::gettid()) };
-                let mut sent = 0;
-                // Relaxed: a flag, and a count of this thread's.
-                while !over.load(Ordering::Relaxed) {
-                    // SAFETY: a signal to this thread, which handles it before the call returns.
-                    unsafe { libc::syscall(libc::SYS_tgkill, process, own, libc::SIGUSR2) };
-                    sent += 1;
-                }
-                sent
-            });
-            let mut done = 0;
-            // SAFETY: `threads_count`'s pages; no locks are held.
-            threads_count(|pages, base| unsafe {
-                let is_done = exchange_frozen(pages, base);
-                done += u64::from(is_done);
-                is_done
-            });
-            over.store(true, Ordering::Relaxed);
-            rustix::io::write(&wakes, &1_u64.to_ne_bytes()).unwrap();
-            assert_eq!(sleeping.join().unwrap(), Ok(1), "epoll_wait failed");
-            (sending.join().unwrap(), done)
-        });
-        eprintln!("threads were stopped in {done} rounds");
-        assert!(done > 0, "threads could not be stopped in any round");
-        assert_eq!(SIGNALS.load(Ordering::Relaxed), sent);
-    }
-
-    fn sleep_until_woken(fd: c_int) -> Result<c_int, c_int> {
-        // SAFETY: descriptors and events of this function's own.
-        unsafe {
-            let epoll = libc::epoll_create1(libc::EPOLL_CLOEXEC);
-            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-            assert_eq!(libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event), 0);
-            let woken = libc::epoll_wait(epoll, &raw mut event, 1, -1);
-            let error = errno();
-            libc::close(epoll);
-            if woken < 0 { Err(error) } else { Ok(woken) }
-        }
-    }
-
-    /// A thread that another process traces, as a debugger does: nothing is done, and all go on.
-    #[test]
-    fn gives_up() {
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: new mappings; the child of the fork makes system calls alone.
-        unsafe {
-            let at = mmap_anonymous(null_mut(), LENGTH, rights, MapFlags::PRIVATE).unwrap();
-            let base = mmap_anonymous(null_mut(), LENGTH, rights, MapFlags::SHARED).unwrap();
-            at.cast::<u64>().write(7);
-            let stopped = libc::syscall(libc::SYS_gettid) as c_int;
-            let child = libc::fork();
-            if child == 0 {
-                trace(SEIZE, stopped, 0, 0);
-                loop {
-                    libc::pause();
-                }
-            }
-            let tracer = || std::fs::read_to_string("/proc/thread-self/status").unwrap().lines().any(|l| l == format!("TracerPid:\t{child}"));
-            while !tracer() {
-                std::thread::yield_now();
-            }
-            let pages = at.addr()..at.addr() + LENGTH;
-            let new = base.addr();
-            let done = std::thread::scope(|scope| scope.spawn(|| exchange_frozen(&pages, new)).join().unwrap());
-            assert!(!done, "a thread that another process traces was stopped");
-            assert_eq!(at.cast::<u64>().read(), 7);
-            libc::kill(child, libc::SIGKILL);
-            libc::waitpid(child, null_mut(), 0);
-            munmap(at, LENGTH).unwrap();
-            munmap(base, LENGTH).unwrap();
-        }
-    }
-
-    #[test]
-    fn names_of_threads() {
-        let mut names = [0_u64; 512];
-        names[2] = u64::from_ne_bytes([24, 0, 4, b'4', b'2', 0, 0, 0]);
-        names[5] = u64::from_ne_bytes([24, 0, 4, b'.', b'.', 0, 0, 0]);
-        names[8] = u64::from_ne_bytes([3, 0, 4, 0, 0, 0, 0, 0]);
-        assert_eq!(entry(&names, 0, 72), Some((24, Some(42))));
-        assert_eq!(entry(&names, 24, 72), Some((24, None)));
-        assert_eq!(entry(&names, 48, 72), None, "shorter than its head");
-        assert_eq!(entry(&names, 48, 60), None, "beyond the end");
-    }
-}
+mod tests;

@@ -76,6 +76,7 @@ mod serve;
 mod short;
 mod strict;
 mod struck;
+mod tracing;
 mod types;
 mod watch;
 mod windows;

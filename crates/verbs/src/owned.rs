@@ -42,7 +42,7 @@ impl Port {
             let handle = unsafe { key_of_region(engine, &region, &rights(access.intersects(WRITES), false)) };
             let made = handle.and_then(|handle| {
                 // Peers map it by a registration of its own, as they map adopted pages.
-                let is_shown = self.adopts && access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
+                let is_shown = self.is_mapped && access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
                 let shown = rights(access.contains(Access::REMOTE_WRITE), access.contains(Access::REMOTE_READ));
                 let shown = if is_shown { engine.register_allocated(address, bytes, &shown).ok() } else { None };
                 let adopted = shown.map(|shown| Adopted { start: address, length: bytes, base: address, handle: shown.raw() });

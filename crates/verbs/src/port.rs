@@ -16,7 +16,7 @@ use crate::short::ShortSend;
 use crate::types::{AsyncKind, Error, Gid, QpState, SendFlags, Sge};
 use bellwire_faults::FaultPlan;
 use bellwire_peer::Station;
-use bellwire_via::nic::NicConfig;
+use bellwire_via::nic::{Adoption, NicConfig};
 use bellwire_via::wire::Purpose;
 use bellwire_via::wire::shm::ProtectionMode;
 use bellwire_via::{MemoryMode, Nic};
@@ -60,8 +60,10 @@ pub struct Port {
     pub(crate) station: Station<Core>,
     gid: Gid,
     events: Arc<Channel<AsyncEvent>>,
-    /// Memory of the program is exchanged for memory that peers can map.
-    pub(crate) adopts: bool,
+    /// Peers can map memory, and use it without being seen.
+    pub(crate) is_mapped: bool,
+    /// How memory of the program may be exchanged for such memory.
+    pub(crate) adoption: Adoption,
 }
 
 impl Port {
@@ -74,7 +76,8 @@ impl Port {
         let from = (config.seed.number(Purpose::Names) as u16) % PLACES;
         let plan = config.faults.clone().filter(FaultPlan::strikes_requests);
         // A plan and a reporter must see each access; peers access mapped memory on their own.
-        let adopts = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();
+        let is_mapped = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();
+        let adoption = if is_mapped { config.adoption } else { Adoption::Never };
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let events = Arc::new(Channel::new().map_err(|_| OpenError::Resource)?);
         let station = Station::open(nic, |engine| {
@@ -89,7 +92,7 @@ impl Port {
             Ok(core)
         });
         let station = station.map_err(|_: Error| OpenError::Resource)?;
-        Ok(Self { station, gid, events, adopts })
+        Ok(Self { station, gid, events, is_mapped, adoption })
     }
 
     /// Its address.

@@ -8,6 +8,7 @@ use crate::port::Port;
 use crate::progress::HostWire;
 use crate::types::{Access, Error, Sge};
 use crate::windows::is_window_key;
+use bellwire_via::nic::Adoption;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, MemHandle};
 use std::ops::Range;
@@ -51,9 +52,10 @@ impl Port {
             });
         }
         let wants_remote = region.access.intersects(Access::REMOTE_WRITE | Access::REMOTE_READ);
-        let pages = pages_of(region.address, region.length).filter(|_| self.adopts && wants_remote && region.access.contains(Access::LOCAL_WRITE));
+        let pages =
+            pages_of(region.address, region.length).filter(|_| self.adoption != Adoption::Never && wants_remote && region.access.contains(Access::LOCAL_WRITE));
         // Before the lock: it looks into `/proc`.
-        let how = pages.as_ref().and_then(may_adopt);
+        let how = pages.as_ref().and_then(|pages| may_adopt(pages, self.adoption));
         self.station.with(|core, engine| {
             // The engine looks at the memory, brings it in, and gives the key; this layer checks
             // the rights of peers.

@@ -66,7 +66,7 @@ mod watches;
 
 use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 use crate::request::{ReceiveRequest, SendRequest};
-pub use config::{ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
+pub use config::{Adoption, ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use driven::{Driven, HeldMachine};
 pub use machine::Machine;
 pub use memory::Memory;

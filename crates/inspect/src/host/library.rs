@@ -10,10 +10,11 @@ use crate::stats;
 const EXCHANGE: (u64, usize) = (10_000, 5);
 
 /// What a user may have set.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 14] = [
     "BELLWIRE_VIPL",
     "BELLWIRE_MODE",
     "BELLWIRE_ATTACH",
+    "BELLWIRE_ADOPT",
     "BELLWIRE_MEMORY",
     "BELLWIRE_REGISTRATION_CACHE",
     "BELLWIRE_REGISTRATION_WATCH",

@@ -21,6 +21,19 @@ pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 /// Longest spin that can be asked for.
 pub const SPIN_MAX: Duration = Duration::from_secs(1);
 
+/// How a layer above may make memory of the program's own mappable by peers: it exchanges the pages
+/// for shared ones, in place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// By every way that the system allows.
+    #[default]
+    Auto,
+    /// Without a helper process that stops the program's threads by `ptrace`.
+    WithoutTracing,
+    /// Not at all.
+    Never,
+}
+
 /// How to open a [`Nic`](super::Nic).
 #[derive(Clone, Debug)]
 pub struct NicConfig {
@@ -28,6 +41,8 @@ pub struct NicConfig {
     pub mode: ProtectionMode,
     /// Cross-memory attach for memory of the program, in mapped mode.
     pub attach: Attach,
+    /// Whether layers above may exchange pages of the program for shared ones.
+    pub adoption: Adoption,
     /// Whether registered memory of the program is believed to be mapped.
     pub memory: MemoryMode,
     /// The registration cache.
@@ -91,6 +106,7 @@ impl Default for NicConfig {
         Self {
             mode: ProtectionMode::Mapped,
             attach: Attach::Auto,
+            adoption: Adoption::Auto,
             memory: MemoryMode::Trust,
             registration_cache: CacheConfig::default(),
             host: Ipv4Addr::LOCALHOST.octets().to_vec(),
@@ -108,14 +124,14 @@ impl Default for NicConfig {
 
 impl NicConfig {
     /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`,
-    /// `never`, `always`), `BELLWIRE_MEMORY` (`trust` or `strict`), `BELLWIRE_SPIN_US` (0 to
-    /// 1000000), `BELLWIRE_ADDRESS` (an IP address with or without a port, the name of an
-    /// interface, or `auto`: any but a loopback address turns UDP on), `BELLWIRE_UDP` and
-    /// `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_ALLOW` ([`Allow::parse`]),
-    /// `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]), `BELLWIRE_TURN_BYTES` (1024
-    /// to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`, `page-hash` or `off`),
-    /// `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536), `BELLWIRE_REGISTRATION_CACHE_BYTES` and
-    /// `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
+    /// `never`, `always`), `BELLWIRE_ADOPT` (`auto`, `no-ptrace`, `never`), `BELLWIRE_MEMORY`
+    /// (`trust` or `strict`), `BELLWIRE_SPIN_US` (0 to 1000000), `BELLWIRE_ADDRESS` (an IP address
+    /// with or without a port, the name of an interface, or `auto`: any but a loopback address
+    /// turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_ALLOW`
+    /// ([`Allow::parse`]), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]),
+    /// `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`,
+    /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
+    /// `BELLWIRE_REGISTRATION_CACHE_BYTES` and `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -135,6 +151,9 @@ impl NicConfig {
         }
         if let Some(attach) = read("BELLWIRE_ATTACH", parse_attach)? {
             config.attach = attach;
+        }
+        if let Some(adoption) = read("BELLWIRE_ADOPT", parse_adoption)? {
+            config.adoption = adoption;
         }
         if let Some(memory) = read("BELLWIRE_MEMORY", parse_memory)? {
             config.memory = memory;
@@ -257,6 +276,15 @@ fn parse_attach(value: &str) -> Option<Attach> {
     }
 }
 
+fn parse_adoption(value: &str) -> Option<Adoption> {
+    match value {
+        "auto" => Some(Adoption::Auto),
+        "no-ptrace" => Some(Adoption::WithoutTracing),
+        "never" => Some(Adoption::Never),
+        _ => None,
+    }
+}
+
 fn parse_memory(value: &str) -> Option<MemoryMode> {
     match value {
         "trust" => Some(MemoryMode::Trust),
@@ -281,6 +309,7 @@ impl fmt::Display for ConfigError {
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
+            "BELLWIRE_ADOPT" => "\"auto\", \"no-ptrace\" or \"never\"",
             "BELLWIRE_MEMORY" => "\"trust\" or \"strict\"",
             "BELLWIRE_ADDRESS" => "an IP address of this host (10.0.0.5, 10.0.0.5:9000, [fd00::5]:9000, fe80::5%eth0), the name of an interface, or \"auto\"",
             "BELLWIRE_FAULTS" => "a plan of faults, such as \"loss=0.01,reorder=0.02,seed=7\" (docs/simulator.md)",
@@ -364,6 +393,8 @@ mod tests {
         assert_eq!(parse_mode("guarded"), Some(ProtectionMode::Guarded));
         assert_eq!(parse_mode("Mapped"), None);
         assert_eq!(parse_attach("never"), Some(Attach::Never));
+        assert_eq!(parse_adoption("no-ptrace"), Some(Adoption::WithoutTracing));
+        assert_eq!(parse_adoption("ptrace"), None);
         assert_eq!(parse_attach(""), None);
         assert_eq!(parse_allow(""), Some(Allow::NOBODY));
         assert_eq!(parse_allow("7,8"), Some(Allow::of_users([7, 8])));
