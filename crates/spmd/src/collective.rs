@@ -11,8 +11,10 @@
 //! or has failed and has said so.
 
 use crate::Error;
-use bellwire_am::{Bundle, EndpointId, MEDIUM_BYTES_MAX, Message, Name};
+use bellwire_am::{Bundle, Death, EndpointId, MEDIUM_BYTES_MAX, Message, Name, Status};
 use bellwire_job::dissemination::{blocks_in, neighbours, pack, rounds, unpack};
+use bellwire_via::Cause;
+use bellwire_via::frame::DisconnectReason;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -86,7 +88,13 @@ impl Collective {
         bundle.set_error_handler(endpoint, move |returned| {
             let mut arrived = lock(&on_return);
             arrived.gone.insert(returned.index);
-            if returned.handler == PART {
+            // A process that closes its endpoint does not wait for this one any more. It may have
+            // handled the part, and ended well; if it did not, those who wait for it notice.
+            let has_left = match returned.death {
+                None => returned.status == Status::BadEndpoint,
+                Some(death) => death == Death::Broken(Cause::Peer(DisconnectReason::Requested)),
+            };
+            if returned.handler == PART && !has_left {
                 arrived.lost.get_or_insert(returned.index);
             }
         })?;
@@ -194,6 +202,13 @@ impl Collective {
             }
         }
         // They are to leave before this process does, which may be next.
+        self.settle(bundle)
+    }
+
+    /// Waits until each message of this endpoint has been handled, or has come back. A process
+    /// that ends well does so after its last call: a message of it may still be on its way by one
+    /// connection when the end of another one tells the peer that it is gone.
+    pub(crate) fn settle(&self, bundle: &Bundle) -> Result<(), Error> {
         while bundle.outstanding(self.endpoint)? != 0 {
             if bundle.poll()? == 0 {
                 bundle.wait(Some(ASK_AFTER))?;

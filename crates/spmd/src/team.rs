@@ -180,7 +180,8 @@ impl Team {
                 self.bundle.wait(Some(SLICE))?;
             }
         }
-        self.barrier()
+        self.barrier()?;
+        self.collective.settle(&self.bundle)
     }
 
     /// Ends the whole job with a status from 0 to 255, and this process at once.
