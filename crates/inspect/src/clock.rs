@@ -97,10 +97,15 @@ impl Patience {
         if self.polls.is_multiple_of(POLLS_PER_LOOK) { self.look() } else { Ok(()) }
     }
 
+    /// Whether it is over for a thread that has run for so long, at this time.
+    fn is_over(&self, run: Duration, now: Instant) -> bool {
+        run > self.deadline || now > self.deadline_at_last
+    }
+
     #[cold]
     #[inline(never)]
     fn look(&self) -> Result<(), Error> {
-        if time_run() > self.deadline || Instant::now() > self.deadline_at_last {
+        if self.is_over(time_run(), Instant::now()) {
             return Err(Error::failed("the other side did not answer in time"));
         }
         std::thread::yield_now();
@@ -126,14 +131,13 @@ mod tests {
     #[test]
     fn time_of_others_does_not_count() {
         let time = Duration::from_millis(20);
-        let mut patience = Patience::lasting(time);
-        // This thread does not run, so nothing is used up, until the last deadline.
-        std::thread::sleep(2 * time);
-        patience.polls = POLLS_PER_LOOK - 1;
-        assert!(patience.tick().is_ok());
-        std::thread::sleep(BUSY_FACTOR * time);
-        patience.polls = POLLS_PER_LOOK - 1;
-        assert!(patience.tick().is_err());
+        let (run, begun) = (time_run(), Instant::now());
+        let patience = Patience::lasting(time);
+        // A thread that does not run uses nothing up, until the last deadline.
+        assert!(!patience.is_over(run, begun + 2 * time));
+        assert!(patience.is_over(run, Instant::now() + (BUSY_FACTOR + 1) * time));
+        // One that runs has used it up after that time.
+        assert!(patience.is_over(time_run() + 2 * time, begun));
     }
 
     #[test]
