@@ -223,6 +223,8 @@ dat() {
     echo 'bellwire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""' >"$work/dat.conf"
     server_env=("DAT_OVERRIDE=$work/dat.conf") client_env=("${server_env[@]}")
     says='PASSED' tcp=15828 pair dtest -P bellwire -s -b 65536 -B 10 -- dtest -P bellwire -h $host -b 65536 -B 10
+    # With its data compared.
+    says=PASSED tcp=15828 pair dtest -P bellwire -s -D -b 65536 -B 10 -- dtest -P bellwire -h $host -D -b 65536 -B 10
     server_env=(A=1) client_env=(A=1)
 }
 
