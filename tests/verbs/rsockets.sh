@@ -3,8 +3,9 @@
 # redis and iperf3 under librspreload of rdma-core 65 or later, which has epoll, on the library:
 #   tests/verbs/rsockets.sh LIBRARY OUT
 # apt fetches Debian sid's packages, signed, into OUT/rsockets, where they stay for the next run.
-# They run there by their own loader and C library. redis-benchmark, whose many sockets connect without
-# blocking, runs with one_connector.c, which says why; how many runs end well without it is told.
+# They run there by their own loader and C library. redis-benchmark, whose many sockets connect
+# without blocking, runs with one_connector.c, which says why; how many runs end well without it is
+# told.
 set -u
 library=$(realpath "$1")
 mkdir -p "$2/rsockets"
