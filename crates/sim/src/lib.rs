@@ -7,6 +7,7 @@
 //!   `bellwire_faults`. It knows nothing of engines or transports.
 //! - [`port`]: a port of the fabric, as the wire over packets wants it.
 //! - [`resident`]: a NIC with more endpoints than frames.
+//! - [`stopwait`]: stop-and-wait channels, as a transport by itself.
 //! - [`world`]: an engine on each node, stepped in virtual time.
 //! - [`memory`]: memory of simulated programs.
 //! - [`scenario`]: experiments with tables and plots.
@@ -53,6 +54,7 @@ pub mod memory;
 pub mod port;
 pub mod resident;
 pub mod scenario;
+pub mod stopwait;
 pub mod topology;
 pub mod trial;
 pub mod world;

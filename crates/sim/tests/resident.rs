@@ -5,7 +5,7 @@
 use bellwire_faults::Random;
 use bellwire_proto::{Config, ReturnReason};
 use bellwire_residency::{Config as Frames, EndpointId, Policy, State};
-use bellwire_sim::resident::{EndpointNic, EndpointWorld, Message, MoveTimes, NicConfig};
+use bellwire_sim::resident::{EndpointNic, EndpointWorld, Message, MoveTimes, NicConfig, NicTimes};
 use bellwire_sim::{Duration, Instant, LinkSpec, Topology};
 use std::collections::BTreeMap;
 
@@ -38,10 +38,37 @@ impl Trial {
         let policy = [Policy::LeastRecentlyUsed, Policy::Random, Policy::LongestResident][random.below(3) as usize];
         let topology = Topology::star(nodes as usize, LinkSpec::default()).unwrap();
         let residency = Frames { frames, policy, remaps_max: random.within(1, 2) as usize, ..Frames::default() };
-        let times = MoveTimes { load: Duration::from_micros(random.within(1, 500)), unload: Duration::from_micros(random.within(1, 500)) };
+        let times = MoveTimes {
+            load: Duration::from_micros(random.within(1, 500)),
+            unload: Duration::from_micros(random.within(1, 500)),
+            image_bytes: random.below(8192),
+        };
+        let loiter = random.within(1, 32) as u32;
+        let micros = |random: &mut Random, most: u64| Duration(random.below(most * 1000));
+        let nic_times = match seed % 2 {
+            0 => NicTimes::default(),
+            _ => NicTimes {
+                packet: micros(&mut random, 5),
+                switch: micros(&mut random, 5),
+                look: micros(&mut random, 2),
+                dma: micros(&mut random, 2),
+                bus_bytes_per_second: random.within(10_000_000, 1_000_000_000),
+            },
+        };
         let inbox_max = random.within(2, 40) as usize;
         let transport = Config { refusals_max: 10_000, ..Config::default() };
-        let config = |nic| NicConfig { nic, peers: Vec::new(), endpoints, inbox_max, transport: transport.clone(), residency: residency.clone(), times };
+        let (transport, residency) = (&transport, &residency);
+        let config = |nic| NicConfig {
+            nic,
+            peers: Vec::new(),
+            endpoints,
+            inbox_max,
+            loiter,
+            nic_times,
+            transport: transport.clone(),
+            residency: residency.clone(),
+            times,
+        };
         let world = EndpointWorld::new(topology, &faults.parse().unwrap(), seed, config).unwrap();
         Self { seed, world, endpoints, frames, fates: BTreeMap::new(), posted: 0, random }
     }
@@ -53,7 +80,7 @@ impl Trial {
     fn post(&mut self, from: (u32, EndpointId), to: (u32, EndpointId), id: u64) {
         let payload = id.to_le_bytes().to_vec();
         assert!(self.fates.insert(id, Fate::default()).is_none());
-        self.world.with(from.0 as usize, |nic, now| nic.post(now, Message { id, from, to, payload }));
+        self.world.with(from.0 as usize, |nic, now| nic.post(now, Message { id, from, to, reply: id & REPLY != 0, payload }));
     }
 
     fn post_request(&mut self) {

@@ -97,7 +97,7 @@ fn the_window_fills_a_link_whose_queue_drops() {
     // packets are not waited for long.
     let given = [("channels", "8"), ("latencies", "1us,10us"), ("rates", "1G,10G"), ("messages", "2000")];
     let shares = column(&run("channels", &given), "of the rate");
-    assert!(shares.iter().step_by(2).all(|share| *share > 92.0), "window and channels in turn: {shares:?}");
+    assert!(shares.iter().step_by(3).all(|share| *share > 92.0), "window, channels and imitated ones in turn: {shares:?}");
 }
 
 #[test]
@@ -143,5 +143,14 @@ fn clients_of_one_endpoint_share_it() {
     let (all, response, refused, jain) = (column(&report, "all"), column(&report, "response"), column(&report, "refused"), column(&report, "Jain"));
     assert!(all.iter().all(|all| *all > 60.0 && *all < 83.4), "{all:?}");
     assert!(response[1] > 8.0 * response[0] && refused[0] == 0.0 && refused[1] > 0.0, "{response:?} {refused:?}");
-    assert!(jain.iter().all(|jain| *jain > 0.6), "{jain:?}");
+    assert!(jain.iter().all(|jain| *jain > 0.95), "{jain:?}");
+}
+
+/// The places of a full queue go to those that were refused before, not to those that come first.
+#[test]
+fn a_hundred_clients_of_one_endpoint_share_it_fairly() {
+    let given = [("clients", "100"), ("sizes", "16"), ("start", "20ms"), ("time", "100ms"), ("transport", "window")];
+    let report = run("clients", &given);
+    let (all, jain) = (column(&report, "all"), column(&report, "Jain"));
+    assert!(all[0] > 60.0 && jain[0] >= 0.9, "{all:?} {jain:?}");
 }

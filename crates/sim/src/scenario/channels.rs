@@ -4,18 +4,21 @@
 use super::cluster::{Cluster, HostCosts};
 use super::logp;
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
+use crate::stopwait::{ChannelWorld, Config};
 use crate::{FaultPlan, LinkSpec, Topology, WorldConfig};
 use bellwire_report::model::{Axis, Column, Line, Plot, Report, Scale, Table, Unit};
+use bellwire_time::Instant;
 use bellwire_via::ViAttributes;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "channels",
     summary: "two nodes: stop-and-wait channels against the window, over latency and rate",
     about: "\
-Bandwidth in one direction, many messages outstanding. A channel has one packet under way, acknowledges each by a packet of its own, and sends again by a timer only; the window acknowledges \
+Bandwidth in one direction, many messages outstanding. Channels: those of the paper, with a header of 8 bytes, one packet and one timer each, an acknowledgement for each packet; a message is a packet. \
+Imitated: the transport's window of a fixed size with a timer for each packet, under an engine; its acknowledgements may share packets. The window acknowledges \
 selectively, finds losses by what overtakes them, and puts several messages into a packet. The link holds its rate times a round trip: channels fill it when they hold as much.",
     options: &[
-        OptionSpec::several("channels", Kind::Count(1, 1024), "1,2,4,8,16,32,64,128,256", "stop-and-wait channels"),
+        OptionSpec::several("channels", Kind::Count(1, 256), "1,2,4,8,16,32,64,128,256", "stop-and-wait channels"),
         OptionSpec::several("latencies", Kind::Time, "1us,10us,100us", "latencies of the link"),
         OptionSpec::several("rates", Kind::Rate, "1G,10G,100G", "bandwidths of the link"),
         OptionSpec::one("size", Kind::Size, "1k", "size of messages"),
@@ -32,6 +35,8 @@ const OUTSTANDING: usize = 1024;
 struct Case {
     link: LinkSpec,
     channels: usize,
+    /// The channels of the paper themselves (`stopwait.rs`), not the window that imitates them.
+    own: bool,
 }
 
 impl Case {
@@ -41,7 +46,11 @@ impl Case {
     }
 
     fn transport(&self) -> String {
-        if self.channels == 0 { "window".into() } else { format!("{} channels", self.channels) }
+        match (self.channels, self.own) {
+            (0, _) => "window".into(),
+            (n, false) => format!("{n} imitated"),
+            (n, true) => format!("{n} channels"),
+        }
     }
 
     fn link(&self) -> String {
@@ -55,7 +64,10 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     for &latency in values.numbers("latencies") {
         for &bits_per_second in values.numbers("rates") {
             let link = LinkSpec { latency: bellwire_time::Duration(latency), bits_per_second, ..LinkSpec::default() };
-            cases.extend([0].iter().chain(values.numbers("channels")).map(|&n| Case { link, channels: n as usize }));
+            cases.push(Case { link, channels: 0, own: false });
+            for own in [true, false] {
+                cases.extend(values.numbers("channels").iter().map(|&n| Case { link, channels: n as usize, own }));
+            }
         }
     }
     let figures = run.each(&cases, |case| format!("{}, {}", case.link(), case.transport()), |case| measure(run, case))?;
@@ -90,7 +102,7 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
 
 /// For each link a line over the number of channels.
 fn over_channels(cases: &[Case], bandwidths: &[f64]) -> Plot {
-    let lines = group(cases, bandwidths, |case| (case.channels > 0).then(|| (case.link(), case.channels as f64)), |_, bandwidth| bandwidth / 1e6);
+    let lines = group(cases, bandwidths, |case| (case.channels > 0 && case.own).then(|| (case.link(), case.channels as f64)), |_, bandwidth| bandwidth / 1e6);
     let y = Axis::new("bandwidth", Unit::MegabytesPerSecond, Scale::Log10);
     Plot { title: "Bandwidth against channels".into(), x: Axis::new("channels", Unit::None, Scale::Log2), y, lines }
 }
@@ -123,6 +135,9 @@ fn measure(run: &Run<'_>, case: &Case) -> Result<(f64, u64), ScenarioError> {
     let values = &run.values;
     let size = u32::try_from(values.number("size")).map_err(|_| ScenarioError("a message is less than 4G".into()))?;
     let plan: FaultPlan = values.word("faults").parse().map_err(|error| ScenarioError(format!("faults: {error}")))?;
+    if case.own {
+        return stream(run, case, &plan, size as usize);
+    }
     let mut config = WorldConfig::default();
     config.transport.channels = case.channels;
     let mut cluster = Cluster::new(Topology::mesh(2, case.link)?, &plan, config, HostCosts::default(), size, run.seed)?;
@@ -131,4 +146,26 @@ fn measure(run: &Run<'_>, case: &Case) -> Result<(f64, u64), ScenarioError> {
     let messages = values.number("messages");
     let time = logp::stream(&mut cluster, ends, size, messages, OUTSTANDING)?;
     Ok((messages as f64 * f64::from(size) / (time.0 as f64 / 1e9), cluster.world().digest()))
+}
+
+/// The same with the paper's channels, a packet for each message.
+fn stream(run: &Run<'_>, case: &Case, plan: &FaultPlan, size: usize) -> Result<(f64, u64), ScenarioError> {
+    /// Nothing takes longer.
+    const LIMIT: Instant = Instant(3_600_000_000_000);
+    let config = Config { channels: case.channels, ..Config::default() };
+    let mut world = ChannelWorld::new(Topology::mesh(2, case.link)?, plan, config, 0, run.seed)?;
+    let (payload, messages) = (vec![0; size], run.values.number("messages"));
+    let (mut sent, mut arrived) = (0, 0);
+    while arrived < messages {
+        while sent < messages && world.send(0, 1, &payload) {
+            sent += 1;
+        }
+        if !world.step(LIMIT) {
+            return Err(ScenarioError("the messages do not arrive".into()));
+        }
+        while world.poll_arrived().is_some() {
+            arrived += 1;
+        }
+    }
+    Ok((messages as f64 * size as f64 / (world.now().0.max(1) as f64 / 1e9), world.digest()))
 }

@@ -4,7 +4,7 @@
 use super::endpoints::{Costs, Programs, Shape};
 use super::traffic::{jain, transport};
 use super::{Kind, OptionSpec, Run, ScenarioError};
-use crate::resident::{EndpointWorld, MoveTimes, NicConfig};
+use crate::resident::{EndpointWorld, MoveTimes, NicConfig, NicTimes};
 use crate::{FaultPlan, LinkSpec, Topology, WhenFull};
 use bellwire_faults::Random;
 use bellwire_proto::Config;
@@ -28,6 +28,14 @@ pub(super) const SWITCH: OptionSpec = OptionSpec::one("switch", Kind::Time, "10u
 pub(super) const LOAD: OptionSpec = OptionSpec::one("load", Kind::Time, "200us", "time of loading an endpoint into a frame");
 pub(super) const UNLOAD: OptionSpec = OptionSpec::one("unload", Kind::Time, "200us", "time of unloading one");
 pub(super) const STAY: OptionSpec = OptionSpec::one("stay", Kind::Time, "5ms", "how long an endpoint keeps its frame at least; once to twice this, drawn");
+pub(super) const LOITER: OptionSpec =
+    OptionSpec::several("loiter", Kind::Count(1, 4096), "16", "attempts to send that an endpoint has in a turn of the NIC: K");
+pub(super) const PACKET: OptionSpec = OptionSpec::one("packet", Kind::Time, "1us", "time of a NIC's processor for a packet, in or out");
+pub(super) const NIC_SWITCH: OptionSpec = OptionSpec::one("nic-switch", Kind::Time, "1us", "time of a NIC's processor to go to another endpoint");
+pub(super) const LOOK: OptionSpec = OptionSpec::one("look", Kind::Time, "300ns", "time of a NIC's processor to look at an empty queue");
+pub(super) const DMA: OptionSpec = OptionSpec::one("dma", Kind::Time, "1us", "time to begin a transfer over the host's bus");
+pub(super) const BUS: OptionSpec = OptionSpec::one("bus", Kind::Rate, "480M", "bits that cross the host's bus in a second");
+pub(super) const IMAGE: OptionSpec = OptionSpec::one("image", Kind::Size, "8k", "image of an endpoint, which crosses the bus to be loaded or unloaded");
 pub(super) const VICTIM: OptionSpec = OptionSpec::one("victim", Kind::Word(&["lru", "random", "longest"]), "lru", "which endpoint makes room");
 
 /// One run.
@@ -37,6 +45,8 @@ pub(super) struct Case {
     pub(super) own_endpoint: bool,
     pub(super) threads: bool,
     pub(super) bytes: usize,
+    /// Attempts of an endpoint in a turn of the NIC.
+    pub(super) loiter: u32,
     /// Stop-and-wait channels; 0: the window.
     pub(super) channels: usize,
 }
@@ -102,6 +112,7 @@ pub(super) fn columns() -> Vec<Column> {
     let rate = |name: &str| Column::new(name, Unit::ThousandPerSecond);
     vec![
         Column::plain("transport"),
+        Column::plain("K"),
         rate("all"),
         rate("least"),
         rate("mean"),
@@ -119,6 +130,7 @@ pub(super) fn row(case: &Case, figures: &Figures) -> Vec<Cell> {
     let rates = &figures.rates;
     vec![
         transport(case.channels).into(),
+        u64::from(case.loiter).into(),
         (figures.all() / 1e3).into(),
         (rates[0] / 1e3).into(),
         (figures.mean() / 1e3).into(),
@@ -134,11 +146,13 @@ pub(super) fn row(case: &Case, figures: &Figures) -> Vec<Cell> {
 /// Lines over the number of clients, by name.
 pub(super) fn plot(title: &str, y: Axis, cases: &[(Case, Figures)], name: impl Fn(&Case) -> String, value: impl Fn(&Figures) -> f64) -> Plot {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    let several = cases.iter().any(|(case, _)| case.loiter != cases[0].0.loiter);
     for (case, figures) in cases {
         let point = (case.clients as f64, value(figures));
-        match lines.iter_mut().find(|line| line.0 == name(case)) {
+        let name = if several { format!("{}, K {}", name(case), case.loiter) } else { name(case) };
+        match lines.iter_mut().find(|line| line.0 == name) {
             Some(line) => line.1.push(point),
-            None => lines.push((name(case), vec![point])),
+            None => lines.push((name, vec![point])),
         }
     }
     let lines = lines.into_iter().map(|(name, points)| Line::new(name, points)).collect();
@@ -163,7 +177,14 @@ fn open(run: &Run<'_>, case: &Case) -> Result<Programs, ScenarioError> {
         _ => Policy::LeastRecentlyUsed,
     };
     let residency = Frames { frames: values.count("frames"), policy, stay: values.time("stay"), ..Frames::default() };
-    let times = MoveTimes { load: values.time("load"), unload: values.time("unload") };
+    let times = MoveTimes { load: values.time("load"), unload: values.time("unload"), image_bytes: values.number("image") };
+    let nic_times = NicTimes {
+        packet: values.time("packet"),
+        switch: values.time("nic-switch"),
+        look: values.time("look"),
+        dma: values.time("dma"),
+        bus_bytes_per_second: values.number("bus") / 8,
+    };
     // A client waits as long as it takes.
     let transport = Config { channels: case.channels, refusals_max: u32::from(u16::MAX), ..Config::default() };
     let config = |nic: u32| NicConfig {
@@ -171,6 +192,8 @@ fn open(run: &Run<'_>, case: &Case) -> Result<Programs, ScenarioError> {
         peers: Vec::new(),
         endpoints: if nic == 0 { shape.endpoints() as u32 } else { 1 },
         inbox_max: values.count("inbox"),
+        loiter: case.loiter,
+        nic_times,
         transport: transport.clone(),
         residency: residency.clone(),
         times,

@@ -13,14 +13,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
 All clients are in one virtual network and ask one endpoint of a server with one thread. What finds no room in that endpoint is refused, and comes again.
 
 Rates are requests answered: for all clients, and for the client that gets least, the mean, and the one that gets most. Jain's index is 1 when all get the same, 1/n when one gets all. Response: from writing a request to \
-taking its reply; a request without a reply counts for the longest. The server's processor is the bottleneck: NICs take no time.",
+taking its reply; a request without a reply counts for the longest. \
+The server's processor is the bottleneck, unless NICs are told to take longer for a packet than it does. K: attempts to send that an endpoint has in a turn of its NIC.",
     options: &[
         shared::CLIENTS,
         shared::TRANSPORT,
         traffic::CHANNELS,
         shared::OUTSTANDING,
         shared::INBOX,
-        OptionSpec::several("sizes", Kind::Count(0, 1024), "16,1024", "bytes of a request; replies have one word"),
+        OptionSpec::several("sizes", Kind::Count(0, 8192), "16,8192", "bytes of a request; replies have one word"),
         shared::TAKE,
         shared::WRITE,
         shared::SWITCH,
@@ -29,6 +30,13 @@ taking its reply; a request without a reply counts for the longest. The server's
         shared::UNLOAD,
         shared::STAY,
         shared::VICTIM,
+        shared::LOITER,
+        shared::PACKET,
+        shared::NIC_SWITCH,
+        shared::LOOK,
+        shared::DMA,
+        shared::BUS,
+        shared::IMAGE,
         traffic::LATENCY,
         traffic::RATE,
         OptionSpec::one("start", Kind::Time, "50ms", "time before anything counts"),
@@ -44,7 +52,9 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     for &bytes in values.numbers("sizes") {
         for channels in transports(values) {
             for &clients in values.numbers("clients") {
-                cases.push(Case { clients: clients as usize, own_endpoint: false, threads: false, bytes: bytes as usize, channels });
+                for &loiter in values.numbers("loiter") {
+                    cases.push(Case { clients: clients as usize, own_endpoint: false, threads: false, bytes: bytes as usize, loiter: loiter as u32, channels });
+                }
             }
         }
     }

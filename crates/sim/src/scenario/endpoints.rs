@@ -228,13 +228,13 @@ impl Programs {
         client.asked_total += 1;
         let endpoint = if self.shape.own_endpoint { node - 1 } else { 0 };
         let id = (node as u64) << 32 | client.asked_total;
-        Message { id, from: (node as u32, EndpointId(0)), to: (SERVER as u32, EndpointId(endpoint as u32)), payload: vec![0; self.shape.bytes] }
+        Message { id, from: (node as u32, EndpointId(0)), to: (SERVER as u32, EndpointId(endpoint as u32)), reply: false, payload: vec![0; self.shape.bytes] }
     }
 
     /// What a program writes after it has taken a message.
     fn answer(&mut self, node: usize, message: &Message) -> Option<Message> {
         if node == SERVER {
-            return Some(Message { id: message.id, from: message.to, to: message.from, payload: vec![0; 8] });
+            return Some(Message { id: message.id, from: message.to, to: message.from, reply: true, payload: vec![0; 8] });
         }
         // A request that came back may have arrived all the same: its second reply is nobody's.
         let asked = self.nodes[node].asked.remove(&message.id)?;

@@ -15,7 +15,8 @@ comes for one (which is refused meanwhile) or the server writes into one. single
 one thread for each endpoint, and only that one is suspended.
 
 Rates are requests answered: for all clients, and for the client that gets least, the mean, and the one that gets most. Jain's index is 1 when all get the same, 1/n when one gets all. Response: from writing a request to \
-taking its reply; a request without a reply counts for the longest. Refused: messages that found no endpoint, or no room; they come again. The server's processor is the bottleneck: NICs take no time.",
+taking its reply; a request without a reply counts for the longest. Refused: messages that found no endpoint, or no room; they come again. \
+The server's processor is the bottleneck, unless NICs are told to take longer for a packet than it does. K: attempts to send that an endpoint has in a turn of its NIC.",
     options: &[
         shared::CLIENTS,
         OptionSpec::several("servers", Kind::Word(&["single", "threads"]), "single,threads", "threads of the server: one, or one for each endpoint"),
@@ -24,7 +25,7 @@ taking its reply; a request without a reply counts for the longest. Refused: mes
         shared::FRAMES,
         shared::OUTSTANDING,
         shared::INBOX,
-        OptionSpec::one("size", Kind::Count(0, 1024), "16", "bytes of a request; replies have one word"),
+        OptionSpec::one("size", Kind::Count(0, 8192), "16", "bytes of a request; replies have one word"),
         shared::TAKE,
         shared::WRITE,
         shared::SWITCH,
@@ -32,6 +33,13 @@ taking its reply; a request without a reply counts for the longest. Refused: mes
         shared::UNLOAD,
         shared::STAY,
         shared::VICTIM,
+        shared::LOITER,
+        shared::PACKET,
+        shared::NIC_SWITCH,
+        shared::LOOK,
+        shared::DMA,
+        shared::BUS,
+        shared::IMAGE,
         traffic::LATENCY,
         traffic::RATE,
         OptionSpec::one("start", Kind::Time, "200ms", "time before anything counts"),
@@ -47,7 +55,10 @@ fn run(run: &Run<'_>) -> Result<Report, ScenarioError> {
     for server in values.words("servers") {
         for channels in transports(values) {
             for &clients in values.numbers("clients") {
-                cases.push(Case { clients: clients as usize, own_endpoint: true, threads: server == "threads", bytes: values.count("size"), channels });
+                for &loiter in values.numbers("loiter") {
+                    let (bytes, loiter) = (values.count("size"), loiter as u32);
+                    cases.push(Case { clients: clients as usize, own_endpoint: true, threads: server == "threads", bytes, loiter, channels });
+                }
             }
         }
     }
