@@ -25,7 +25,6 @@ mod kern;
 mod memory;
 mod parts;
 mod shapes;
-mod ways;
 
 use crate::device_file::{DeviceFile, Errno, OpenFile};
 use bellwire_verbs::Bell;
