@@ -153,6 +153,7 @@ if [ "$mode" = long ]; then
     part pages tests/stacks/pages.sh "$target/installed" "$target/tests-stacks"
     part hosts-stacks-long tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks" long
     part debian13 tests/verbs/debian13.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
+    part rsockets tests/verbs/rsockets.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"

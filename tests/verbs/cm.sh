@@ -6,6 +6,7 @@
 # LIBRARY is libbellwire-verbs.so. Says which programs failed, and how many did well.
 set -u
 library=$1 out=$2 mode=${3:-short}
+here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 if ! command -v rping >/dev/null 2>&1 || [ ! -e "$library" ]; then
     echo "SKIPPED rdma_cm: no rdmacm-utils, or no $library"
@@ -222,6 +223,8 @@ dat() {
     echo 'bellwire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""' >"$work/dat.conf"
     server_env=("DAT_OVERRIDE=$work/dat.conf") client_env=("${server_env[@]}")
     says='PASSED' tcp=15828 pair dtest -P bellwire -s -b 65536 -B 10 -- dtest -P bellwire -h $host -b 65536 -B 10
+    # With its data compared.
+    says=PASSED tcp=15828 pair dtest -P bellwire -s -D -b 65536 -B 10 -- dtest -P bellwire -h $host -D -b 65536 -B 10
     server_env=(A=1) client_env=(A=1)
 }
 
@@ -235,6 +238,24 @@ packagings() {
         if command -v ib_send_lat >/dev/null 2>&1; then ported -p ib_send_lat -R -n 100 -- -R -n 100 $host; fi
     done
     server_env=(A=1) client_env=(A=1)
+}
+
+# Beside librspreload, which takes the C library's sockets: programs of streams, and one that shows
+# that the way to a peer is not asked by such sockets.
+rsockets() {
+    local rs=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so.1
+    if [ -e $rs ] && cc -O1 -Wall -Wextra -Werror -o "$work/echo" "$here/echo.c"; then
+        port=$((port + 1))
+        spread=$rs says='the same bytes' pair "$work/echo" $port -- "$work/echo" $port $host
+    else
+        echo "SKIPPED rdma_cm: no $rs"
+    fi
+    if cc -O1 -Wall -Wextra -Werror -shared -fPIC -o "$work/taken.so" "$here/taken.c"; then
+        spread=$work/taken.so says='rdma-ping-9' ported -p rping -s -C 10 -v -- -c -a $host -C 10 -v
+        if grep -q '^taken' "$out/cm-client.log"; then bad "a socket of the program's C library was used to find the way"; else ok; fi
+    else
+        bad "taken.c"
+    fi
 }
 
 # rping prints librdmacm's events when there is nobody.
@@ -260,6 +281,7 @@ fi
 programs
 refusals
 packagings
+rsockets
 dat
 for seed in $(seq "$([ "$mode" = long ] && echo 20 || echo 1)"); do faults $((seed + RANDOM)); done
 where="two users" && users

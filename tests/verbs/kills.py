@@ -4,9 +4,10 @@
 Without udaddy, since datagrams tell nobody; riostream, which looks at its memory alone; rcopy, whose client asks for no
 keepalive; and rstream, which takes the end of a stream for "try again": stream.c stands for both.
 
-    tests/verbs/kills.py LIBRARY COUNT [SEED [PROGRAM..]]
+    tests/verbs/kills.py [--namespaces] LIBRARY COUNT [SEED [PROGRAM..]]
 
-LIBRARY is libbellwire-verbs.so. The last line says how many survivors ended; nothing may be left behind. Programs that
+LIBRARY is libbellwire-verbs.so. --namespaces (as root): each side in a network namespace of its own, which go again.
+BELLWIRE_VERBS_STRICT and BELLWIRE_FAULTS hold for both sides. The last line says how many survivors ended; nothing may be left behind. Programs that
 are not installed are skipped."""
 import os
 import random
@@ -21,6 +22,8 @@ HOST = "127.0.0.1"
 # A survivor may have requests under way, which fail after the silence that their queue pair allows.
 PATIENCE = 40
 LISTENS = 90
+# How long programs may take to connect that say nothing, between hosts.
+BLIND = 1.5
 # Kills that came before the programs were connected are repeated.
 EARLY, TRIES = "early", 3
 
@@ -28,6 +31,8 @@ EARLY, TRIES = "early", 3
 STDBUF = "/usr/libexec/coreutils/libstdbuf.so"
 
 work = tempfile.mkdtemp()
+# Per side, how to start its programs, and what they have in their environment besides.
+AT = {"server": ([], {}), "client": ([], {})}
 FIO = "[global]\nioengine=rdma\nhostname=%s\nport=%d\nbs=64k\nsize=1g\ntime_based\nruntime=60\nthread\n"
 
 
@@ -94,13 +99,13 @@ def descriptors(pid):
 def names(pid):
     """Names of the host under which a process waits: one for its place, one for each service."""
     own = {d[8:-1] for d in descriptors(pid) if d.startswith("socket:[")}
-    with open("/proc/net/unix") as table:
+    with open(f"/proc/{pid}/net/unix") as table:
         return sum(1 for line in table if "@bellwire/" in line and "/w/" in line and line.split()[6] in own)
 
 
-def takes_calls(port):
-    """Whether a process of this host listens at a TCP port."""
-    with open("/proc/net/tcp") as table:
+def takes_calls(pid, port):
+    """Whether a process of this one's network listens at a TCP port."""
+    with open(f"/proc/{pid}/net/tcp") as table:
         return any(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in table)
 
 
@@ -115,9 +120,11 @@ def until(process, seconds, what):
 
 def start(command, library, log):
     by_line = {"_STDBUF_O": "L"}
-    environment = dict(os.environ, **by_line, LD_PRELOAD=f"{library}:{STDBUF}" if os.path.exists(STDBUF) else library, DAT_OVERRIDE=f"{work}/dat.conf")
+    preload = f"{library}:{STDBUF}" if os.path.exists(STDBUF) else library
+    place, more = AT[log.split(".")[0]]
+    environment = dict(os.environ, **by_line, **more, DAT_OVERRIDE=f"{work}/dat.conf")
     with open(f"{work}/{log}", "w") as out:
-        return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=work)
+        return subprocess.Popen([*place, "env", f"LD_PRELOAD={preload}", *command], env=environment, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=work)
 
 
 def whole(log):
@@ -141,15 +148,17 @@ def kill(name, port, chance, library):
     server = start(as_server(port), library, "server.log")
     client = None
     try:
-        if not until(server, LISTENS, lambda: names(server.pid) >= 2 and (name not in TELLS or takes_calls(TELLS[name]))):
+        if not until(server, LISTENS, lambda: names(server.pid) >= 2 and (name not in TELLS or takes_calls(server.pid, TELLS[name]))):
             return f"the server does not listen: {tail('server.log')}"
         client = start(as_client(port), library, "client.log")
-        # They know each other when they hold descriptors of each other's process.
-        if not until(client, LISTENS, lambda: any("pidfd" in d for d in descriptors(server.pid))):
+        # They know each other when they hold descriptors of each other's process; between hosts there are none.
+        if not AT["server"][0] and not until(client, LISTENS, lambda: any("pidfd" in d for d in descriptors(server.pid))):
             return f"they do not connect: {tail('client.log')}"
         text = CONNECTED.get(name.split("_")[0])
         if text and not until(client, LISTENS, lambda: all(text in whole(log) for log in ("server.log", "client.log"))):
             return f"they do not connect: {tail('server.log')} / {tail('client.log')}"
+        if AT["server"][0] and not text:
+            time.sleep(BLIND)
         time.sleep(chance.random() * 0.4)
         victim, survivor, log = (server, client, "client.log") if chance.random() < 0.5 else (client, server, "server.log")
         victim.kill()
@@ -170,6 +179,26 @@ def left():
     """Names that speak of us, but those with the number of a process that lives: other tests run beside this one."""
     names = {f"{d}/{n}" for d in ("/dev/shm", "/tmp") for n in os.listdir(d) if "bellwire" in n}
     return {n for n in names if not any(os.path.exists(f"/proc/{number}") for number in re.findall(r"\d+", n))}
+
+
+def two_namespaces():
+    """Two network namespaces with an address each, joined by a pair of interfaces; their names."""
+    global HOST
+    own = [f"bwk{side}{os.getpid()}" for side in "ab"]
+    ip = lambda *words: subprocess.run(["ip", *words], check=True)
+    for name in own:
+        ip("netns", "add", name)
+    ip("link", "add", own[0], "netns", own[0], "type", "veth", "peer", "name", own[1], "netns", own[1])
+    for i, name in enumerate(own):
+        ip("-n", name, "addr", "add", f"10.121.0.{i + 1}/24", "dev", name)
+        ip("-n", name, "link", "set", name, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+    HOST = "10.121.0.1"
+    for i, side in enumerate(("server", "client")):
+        AT[side] = (["ip", "netns", "exec", own[i]], {"BELLWIRE_ADDRESS": f"10.121.0.{i + 1}"})
+    # Its interface is that of this host.
+    del PROGRAMS["dtest"]
+    return own
 
 
 def main():
@@ -206,7 +235,13 @@ def main():
     return heard != count
 
 
+namespaces = []
 try:
+    if "--namespaces" in sys.argv:
+        sys.argv.remove("--namespaces")
+        namespaces = two_namespaces()
     sys.exit(main())
 finally:
+    for namespace in namespaces:
+        subprocess.run(["ip", "netns", "del", namespace], check=False)
     shutil.rmtree(work, ignore_errors=True)

@@ -25,6 +25,7 @@ mod kern;
 mod memory;
 mod parts;
 mod shapes;
+mod ways;
 
 use crate::device_file::{DeviceFile, Errno, OpenFile};
 use bellwire_verbs::Bell;

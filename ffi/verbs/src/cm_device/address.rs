@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Addresses: as commands carry them, and what the host says of them. The kernel is asked by
-//! binding and connecting a socket of datagrams, which sends nothing.
+//! Addresses, as commands carry them, and the devices that have them.
 
 use crate::devices;
 use bellwire_cm::Gid;
 use bellwire_verbs::gid_of;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// An address out of a command. `None`: the family is neither IPv4 nor IPv6.
 pub(super) fn parse(bytes: &[u8]) -> Option<SocketAddr> {
@@ -62,31 +61,4 @@ pub(super) fn device_at(ip: IpAddr) -> Option<usize> {
 pub(super) fn of(gid: &Gid, is_ipv4: bool) -> Option<IpAddr> {
     let ip = Ipv6Addr::from(*gid).to_canonical();
     (ip.is_ipv4() == is_ipv4).then_some(ip)
-}
-
-/// Whether an address is one of this host's interfaces, or a device's.
-pub(super) fn is_local(address: &SocketAddr) -> bool {
-    let at = match address {
-        SocketAddr::V4(a) => SocketAddr::from((*a.ip(), 0)),
-        SocketAddr::V6(a) => SocketAddrV6::new(*a.ip(), 0, 0, a.scope_id()).into(),
-    };
-    device_at(address.ip()).is_some() || UdpSocket::bind(at).is_ok()
-}
-
-/// The host's own address towards another: `from`, if the program chose one.
-pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr) -> Result<IpAddr, i32> {
-    let error = |e: &std::io::Error| e.raw_os_error().unwrap_or(libc::EHOSTUNREACH);
-    if let Some(from) = from {
-        return Ok(from);
-    }
-    let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0)).map_err(|e| error(&e))?;
-    let mut there = *to;
-    there.set_port(if to.port() == 0 { 1 } else { to.port() });
-    match socket.connect(there).and_then(|()| socket.local_addr()) {
-        Ok(address) => Ok(address.ip()),
-        // A device's address need not be an interface's.
-        Err(_) if device_at(to.ip()).is_some() => Ok(to.ip()),
-        Err(e) => Err(error(&e)),
-    }
 }

@@ -5,7 +5,7 @@
 use super::address::device_at;
 use super::parts::{CmFile, error as errno, gids};
 use super::shapes::{self, In, Out};
-use super::{address, file_of, memory};
+use super::{address, file_of, memory, ways};
 use crate::device_file::Errno;
 use bellwire_cm::{Channel, Cm, Error, IdOption, QpKind, REJECTED_BY_CONSUMER, Service, Space};
 use bellwire_verbs::CmHost;
@@ -144,7 +144,7 @@ fn bind(call: &Call<'_>, id: u32, at: SocketAddr) -> Result<(), Errno> {
         return call.file.bind_everywhere(id, at).map_err(taken);
     }
     let device = device_at(at.ip());
-    if device.is_none() && !at.ip().is_multicast() && !address::is_local(&at) {
+    if device.is_none() && !at.ip().is_multicast() && !ways::is_local(&at) {
         return Err(Errno(libc::EADDRNOTAVAIL));
     }
     if let Some(device) = device {
@@ -165,13 +165,13 @@ fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination
     let to = call.address(destination.0, destination.1)?;
     let source = call.command.slice(source.0, source.1).map_err(errno)?;
     let source = if address::is_none(source) { None } else { Some(address::parse(source).ok_or(Errno(libc::EAFNOSUPPORT))?) };
-    if source.is_some_and(|s| s.is_ipv4() != to.is_ipv4() || (!s.ip().is_unspecified() && !address::is_local(&s))) {
+    if source.is_some_and(|s| s.is_ipv4() != to.is_ipv4() || (!s.ip().is_unspecified() && !ways::is_local(&s))) {
         return Err(Errno(libc::EINVAL));
     }
     let bound = call.manage(id, |cm, _, channel, _| cm.route(channel, id))?.source;
     let from = source.or(bound).map(|s| s.ip()).filter(|ip| !ip.is_unspecified());
     // The host itself needs no way.
-    let way = if to.ip().is_unspecified() { Ok(from.unwrap_or(to.ip())) } else { address::towards(from, &to) };
+    let way = if to.ip().is_unspecified() { Ok(from.unwrap_or(to.ip())) } else { ways::towards(from, &to) };
     // The device of the address towards the peer, if the identifier has no other one.
     let by_way = from.or(way.ok()).and_then(device_at);
     let is_free = bound.is_none_or(|b| b.ip().is_unspecified());
@@ -190,7 +190,7 @@ fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination
         from.map(|ip| (ip, address::gid(to.ip())))
     } else {
         let elsewhere = address::gid(to.ip());
-        let is_here = address::is_local(&to) && device_at(to.ip()).is_none();
+        let is_here = ways::is_local(&to) && device_at(to.ip()).is_none();
         way.map(|ip| (ip, if is_here { own } else { elsewhere }))
     };
     part.manage(|cm, host, channel, _| {
