@@ -6,9 +6,9 @@
 #   autogen.sh; configure --with-device=ch3:mrail --with-rdma=gen2 --with-pm=hydra --disable-fortran
 #   --disable-cxx --disable-romio --disable-mcast --without-cma CFLAGS="-fcommon -O1 -w"
 # (its osu_benchmarks do not, which are not needed). It knows HCAs by name: Bellwire's device
-# imitates mlx5. It is told to use no shared memory of its own, and has no other way than verbs then.
-# Its one-sided operations go by messages here: by RDMA a put is missing in a third of runs with 4
-# ranks (docs/ROADMAP.md).
+# imitates mlx5. It is told to use no shared memory of its own, and has no other way then. Its
+# one-sided operations go by messages: by RDMA a put is missing in a third of runs with 4 ranks
+# (docs/ROADMAP.md).
 set -u
 if [ ! -x "${3:-/none}/bin/mpicc" ]; then
     echo "SKIPPED mvapich: no MVAPICH2 in ${3:-the third argument}"
