@@ -18,8 +18,10 @@ const AFTER_FALL: Duration = Duration::from_secs(5);
 /// The search for a size.
 #[derive(Clone, Debug)]
 pub(crate) struct Mtu {
-    /// Sizes are those on the wire, with the trailer of a checksum.
+    /// Sizes are those on the wire: with the trailer of a checksum, which the port adds, and that
+    /// of an authenticated packet.
     trailer: usize,
+    seal: usize,
     current: usize,
     max: usize,
     /// The smallest size that is known not to arrive.
@@ -35,13 +37,19 @@ impl Mtu {
         let current = if config.probe_path { DATAGRAM_BASE } else { max };
         let trailer = if config.checksum { checksum::TRAILER } else { 0 };
         let due = if current < max { now } else { Instant::NEVER };
-        Self { trailer, current, max, ceiling: usize::MAX, trying: None, due }
+        Self { trailer, seal: config.trailer(), current, max, ceiling: usize::MAX, trying: None, due }
     }
 
     /// Bytes of a packet.
     //= P-SUM-3
     #[inline]
     pub(crate) const fn current(&self) -> usize {
+        self.current - self.trailer - self.seal
+    }
+
+    /// .. as it lies in the ring.
+    #[inline]
+    pub(crate) const fn in_ring(&self) -> usize {
         self.current - self.trailer
     }
 
@@ -72,12 +80,12 @@ impl Mtu {
         }
         self.trying = Some((size, token, tries));
         self.due = now + Duration((4 * rto.0).max(WAIT_MIN));
-        Some(size - self.trailer)
+        Some(size - self.trailer - self.seal)
     }
 
     /// A PONG came for a PING of `length` bytes.
     pub(crate) fn answered(&mut self, config: &Config, now: Instant, token: u32, length: usize) {
-        let length = length.saturating_add(self.trailer);
+        let length = length.saturating_add(self.trailer + self.seal);
         if self.trying.is_none_or(|(size, t, _)| t != token || size != length) {
             return;
         }

@@ -28,6 +28,10 @@ pub enum Purpose {
     Pauses = 4,
     /// The place at which a search for a free name begins.
     Names = 5,
+    /// The ephemeral keys of handshakes: never shown.
+    Ephemeral = 6,
+    /// Salts and nonces of datagrams outside of sessions: shown.
+    Datagrams = 7,
 }
 
 impl Seed {

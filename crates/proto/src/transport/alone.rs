@@ -32,6 +32,9 @@ impl<B: Buffer> Transport<B> {
         self.statistics.data_out += 1;
         self.statistics.packets_out += 1;
         self.statistics.bytes_out += length as u64;
+        if let Some(seal) = &mut live.seal {
+            live.tx.seal(seal, now, start, length, length);
+        }
         let slot = session.slot();
         // Nothing that leaves now is asked after sooner.
         if !self.timers.rings_by(slot, now + self.config.patience_least()) {
@@ -58,6 +61,6 @@ impl<B: Buffer> Session<B> {
         self.tx.depart_alone(config, now, &allowance, &stamp);
         self.ack.piggybacked(&self.rx);
         self.life.asked(now);
-        Some((at - DATA_HEADER, DATA_HEADER + need))
+        Some((at - DATA_HEADER, self.tx.overhead + need))
     }
 }

@@ -5,6 +5,7 @@
 use super::Transport;
 use crate::delivery::Buffer;
 use crate::ids::SessionId;
+use crate::packet::auth::WELCOME_BYTES;
 use crate::packet::control::RESET_BYTES;
 use crate::packet::{Packet, Reset};
 use crate::places::Place;
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 /// Answers that wait to leave, at most.
 const ANSWERS_MAX: usize = 256;
 /// Bytes of the longest answer (a WELCOME).
-const ANSWER_BYTES: usize = 88;
+const ANSWER_BYTES: usize = WELCOME_BYTES;
 
 /// Packets to be sent, in one contiguous piece.
 #[derive(Debug)]
@@ -54,8 +55,14 @@ struct Answer {
 #[derive(Debug)]
 pub(super) struct Answers {
     waiting: VecDeque<Answer>,
-    /// Tokens for answers to packets without a session, in 1/2^30 (about a nanosecond's worth at
-    /// one per second).
+    /// For answers to packets without a session.
+    tokens: Tokens,
+}
+
+/// How much may be done for strangers: so much a second, a sixteenth of that in one burst.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    /// In 1/2^30 (about a nanosecond's worth at one per second).
     tokens: u64,
     per_second: u32,
     filled: Instant,
@@ -63,16 +70,22 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn new(per_second: u32) -> Self {
-        Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: u64::from(per_second) << 26, per_second, filled: Instant(0) }
+        Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: Tokens::new(per_second) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
+}
 
-    /// Whether one more may be given: so many a second, a sixteenth of that in one burst.
+impl Tokens {
+    pub(crate) fn new(per_second: u32) -> Self {
+        Self { tokens: u64::from(per_second) << 26, per_second, filled: Instant(0) }
+    }
+
+    /// Whether one more may be done.
     //= P-RESET-2
-    fn take_token(&mut self, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
         let burst = (u64::from(self.per_second) << 26).max(1 << 30);
         let passed = now.since(self.filled).0.min(1 << 30);
         self.filled = now;
@@ -122,7 +135,7 @@ impl<B: Buffer> Transport<B> {
                 if opening.next > now {
                     return None;
                 }
-                let length = Packet::Hello(opening.hello(now, &self.config)).emit(&mut self.scratch);
+                let length = opening.hello(now, &self.config, &mut self.scratch);
                 let deadline = opening.deadline();
                 let to = opening.to;
                 self.timers.set(slot, deadline);
@@ -139,17 +152,20 @@ impl<B: Buffer> Transport<B> {
                 }
                 let out = out?;
                 let more = session.has_output(&context);
-                let (to, id, datagram) = (session.address, session.id, session.mtu.current());
+                let (to, id, datagram) = (session.address, session.id, session.mtu.in_ring());
                 let piece = match out {
                     Out::Run(run) => {
                         self.timers.set_earlier(slot, session.tx.deadline(&self.config, &session.rtt));
+                        if let Some(seal) = &mut session.seal {
+                            session.tx.seal(seal, now, run.start, run.length, run.segment);
+                        }
                         let segment = (run.packets > 1).then_some(run.segment);
                         Piece::Ring { start: run.start, length: run.length, segment, fragment: run.segment > datagram }
                     }
                     Out::Scratch(length) => {
                         let deadline = session.deadline(&self.config, now);
                         self.timers.set_earlier(slot, if deadline <= now { Instant(now.0 + 1) } else { deadline });
-                        Piece::Scratch(length)
+                        Piece::Scratch(length + session.seal_scratch(now, &mut self.scratch, length))
                     }
                 };
                 if more {
@@ -211,14 +227,29 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
+    /// An answer on a session leaves soon.
+    pub(crate) fn answer_on(&mut self, session: SessionId, to: SocketAddr, packet: &Packet<'_>) {
+        let mut bytes = [0; ANSWER_BYTES];
+        let mut length = packet.emit(&mut bytes);
+        let now = self.now;
+        if let Some(live) = self.places.live(session) {
+            length += live.seal_scratch(now, &mut bytes, length);
+        }
+        self.answer_bytes(to, bytes, length);
+    }
+
     /// An answer leaves soon. When too many wait, it is lost: the peer asks again.
     pub(crate) fn answer(&mut self, to: SocketAddr, packet: &Packet<'_>) {
+        let mut bytes = [0; ANSWER_BYTES];
+        let length = packet.emit(&mut bytes);
+        self.answer_bytes(to, bytes, length);
+    }
+
+    pub(crate) fn answer_bytes(&mut self, to: SocketAddr, bytes: [u8; ANSWER_BYTES], length: usize) {
         if self.answers.waiting.len() >= ANSWERS_MAX {
             self.statistics.answers_limited += 1;
             return;
         }
-        let mut bytes = [0; ANSWER_BYTES];
-        let length = packet.emit(&mut bytes);
         self.answers.waiting.push_back(Answer { to, length, bytes });
     }
 
@@ -230,7 +261,7 @@ impl<B: Buffer> Transport<B> {
         if length <= RESET_BYTES {
             return;
         }
-        if !self.answers.take_token(now) {
+        if !self.answers.tokens.take(now) {
             self.statistics.answers_limited += 1;
             return;
         }

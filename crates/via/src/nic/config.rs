@@ -6,14 +6,15 @@ use crate::limits::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::registration_cache::{CACHE_ENTRIES_MAX, CacheAlgorithm, CacheConfig};
 use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::shm::ProtectionMode;
-use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
+use crate::wire::udp::{DIRECTORY_PORT, KEY, KEY_FILE, KEY_HOSTS, address_from, host_address, keys_from_env};
 use crate::wire::users::Allow;
-use crate::wire::{Attach, Seed};
+use crate::wire::{Attach, Keys, Seed};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long waits spin at most, unless told otherwise: about what a sleep and a wake-up cost.
@@ -61,6 +62,9 @@ pub struct NicConfig {
     pub allow: Allow,
     /// Faults on purpose, for what leaves by UDP.
     pub faults: Option<FaultPlan>,
+    /// The keys by which packets to other hosts are authenticated and encrypted; `None`: they are
+    /// not.
+    pub keys: Option<Arc<Keys>>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
     /// they were elsewhere: to measure and to test.
     pub shm: bool,
@@ -114,6 +118,7 @@ impl Default for NicConfig {
             udp: None,
             allow: Allow::NOBODY,
             faults: None,
+            keys: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             turn_bytes: TURN_BYTES_DEFAULT,
@@ -131,7 +136,8 @@ impl NicConfig {
     /// ([`Allow::parse`]), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]),
     /// `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`,
     /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
-    /// `BELLWIRE_REGISTRATION_CACHE_BYTES` and `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
+    /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`), and
+    /// `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -182,6 +188,7 @@ impl NicConfig {
         if let Some(on) = read("BELLWIRE_SHM", parse_switch)? {
             config.shm = on;
         }
+        config.keys = keys_from_env().map_err(|e| ConfigError { variable: e.variable() })?.map(|loaded| loaded.keys);
         if let Some(port) = read("BELLWIRE_DIRECTORY_PORT", parse_port)?
             && let Some(udp) = &mut config.udp
         {
@@ -306,6 +313,10 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Read once more: an error that is copied holds no text. The value may be secret.
+        if let (KEY | KEY_FILE | KEY_HOSTS, Err(e)) = (self.variable, keys_from_env()) {
+            return write!(f, "{e}");
+        }
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",

@@ -2,6 +2,7 @@
 //! Sockets of IP multicast groups. The kernel and the network know the members: a datagram leaves
 //! once, however many members there are, and a member makes nobody send anything.
 
+use super::keys::keys_from_env;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -22,7 +23,16 @@ pub struct GroupSender {
     interface: u32,
 }
 
+/// Datagrams to groups are not authenticated: where packets have to be, there are no groups.
+fn without_keys() -> io::Result<()> {
+    match keys_from_env() {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) | Err(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
 fn open(at: &SocketAddr, is_shared: bool) -> io::Result<UdpSocket> {
+    without_keys()?;
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket: OwnedFd = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     if is_shared {
