@@ -22,6 +22,7 @@ use bellwire_time::{Duration, Instant};
 use core::fmt;
 use ring::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// Bytes behind the packet.
 pub const TRAILER: usize = 24;
@@ -91,14 +92,14 @@ impl Default for Limits {
 
 /// What a handshake has agreed on: one secret for each direction.
 pub struct Secrets {
-    pub(crate) send: [u8; KEY_BYTES_MAX],
-    pub(crate) receive: [u8; KEY_BYTES_MAX],
+    pub(crate) send: Zeroizing<[u8; KEY_BYTES_MAX]>,
+    pub(crate) receive: Zeroizing<[u8; KEY_BYTES_MAX]>,
 }
 
 impl Secrets {
     /// Chosen, for tests and golden packets.
-    pub const fn chosen(send: [u8; KEY_BYTES_MAX], receive: [u8; KEY_BYTES_MAX]) -> Self {
-        Self { send, receive }
+    pub fn chosen(send: [u8; KEY_BYTES_MAX], receive: [u8; KEY_BYTES_MAX]) -> Self {
+        Self { send: Zeroizing::new(send), receive: Zeroizing::new(receive) }
     }
 }
 
@@ -130,24 +131,25 @@ impl KeyType for Length {
     }
 }
 
-/// Bytes that follow from a secret, for one use.
-pub(crate) fn derive<const N: usize>(secret: &[u8; KEY_BYTES_MAX], parts: &[&[u8]]) -> [u8; N] {
-    let mut bytes = [0; N];
-    let filled = Prk::new_less_safe(HKDF_SHA256, secret).expand(parts, Length(N)).and_then(|okm| okm.fill(&mut bytes));
+/// Bytes that follow from a secret, for one use; dropped, they are overwritten (S3).
+pub(crate) fn derive<const N: usize>(secret: &[u8; KEY_BYTES_MAX], parts: &[&[u8]]) -> Zeroizing<[u8; N]> {
+    let mut bytes = Zeroizing::new([0; N]);
+    let filled = Prk::new_less_safe(HKDF_SHA256, secret).expand(parts, Length(N)).and_then(|okm| okm.fill(&mut *bytes));
     assert!(filled.is_ok(), "HKDF gives up to 255 hashes");
     bytes
 }
 
 /// One key, and what the next follows from.
 struct Epoch {
-    secret: [u8; KEY_BYTES_MAX],
+    /// Zeros once the next key has been derived: that key does not follow from what is left.
+    secret: Zeroizing<[u8; KEY_BYTES_MAX]>,
     key: LessSafeKey,
     number: u8,
 }
 
 impl Epoch {
-    fn new(cipher: Cipher, secret: [u8; KEY_BYTES_MAX], number: u8) -> Self {
-        let bytes: [u8; KEY_BYTES_MAX] = derive(&secret, &[b"bellwire packet key"]);
+    fn new(cipher: Cipher, secret: Zeroizing<[u8; KEY_BYTES_MAX]>, number: u8) -> Self {
+        let bytes: Zeroizing<[u8; KEY_BYTES_MAX]> = derive(&secret, &[b"bellwire packet key"]);
         let algorithm = cipher.algorithm();
         let Ok(key) = UnboundKey::new(algorithm, &bytes[..algorithm.key_len()]) else { unreachable!("a key of the cipher's length") };
         Self { secret, key: LessSafeKey::new(key), number }
@@ -340,7 +342,9 @@ impl Association {
             return Err(OpenError::Forged);
         }
         if let Some(after) = self.after.take() {
-            self.before = Some(core::mem::replace(&mut self.receive, after));
+            let mut before = core::mem::replace(&mut self.receive, after);
+            before.secret.zeroize();
+            self.before = Some(before);
         }
         Ok(())
     }
@@ -368,7 +372,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn pair(cipher: Cipher, limits: Limits) -> [Association; 2] {
-        let new = |send, receive| Association::new(cipher, limits, Secrets { send, receive }, Instant(0));
+        let new = |send, receive| Association::new(cipher, limits, Secrets::chosen(send, receive), Instant(0));
         [new([1; 32], [2; 32]), new([2; 32], [1; 32])]
     }
 
@@ -461,6 +465,7 @@ mod tests {
                 }
             }
             for who in 0..2 {
+                assert!(ends[who].before.as_ref().is_none_or(|epoch| *epoch.secret == [0; 32]), "the key in use does not follow from the one before");
                 let ahead = ends[who].send.number.wrapping_sub(ends[1 - who].receive.number) & NUMBERS;
                 assert!(ahead < 2, "turn {turn}: a sender is {ahead} keys ahead");
             }

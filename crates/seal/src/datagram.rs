@@ -16,6 +16,7 @@ use crate::x25519::common_secret;
 use core::net::IpAddr;
 use rand_core::Rng;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use zeroize::Zeroizing;
 
 const SALT: usize = 16;
 const NONCE: usize = 12;
@@ -43,22 +44,22 @@ impl Purpose {
 
 impl Keys {
     /// What the two hosts have in common.
-    fn common(&self, peer: Option<IpAddr>) -> Option<[u8; 32]> {
+    fn common(&self, peer: Option<IpAddr>) -> Option<Zeroizing<[u8; 32]>> {
         let of_hosts = match (&self.own, peer) {
             (Some(own), Some(peer)) => Some(common_secret(&own.0.0, &self.key_of(peer)?.0)?),
             // The hosts have no key that all of them share.
             (Some(_), None) if self.shared.is_none() => return None,
             _ => None,
         };
-        Some(match (self.shared, of_hosts) {
-            (Some(shared), Some(of_hosts)) => derive(&shared, &[b"bellwire both", &of_hosts]),
-            (shared, of_hosts) => shared.or(of_hosts)?,
+        Some(match (self.shared.as_ref(), of_hosts) {
+            (Some(shared), Some(of_hosts)) => derive(shared, &[b"bellwire both", &*of_hosts]),
+            (shared, of_hosts) => shared.cloned().or(of_hosts)?,
         })
     }
 
     fn datagram_key(&self, purpose: Purpose, peer: Option<IpAddr>, salt: &[u8]) -> Option<LessSafeKey> {
-        let bytes: [u8; 32] = derive(&self.common(peer)?, &[purpose.label(), salt]);
-        UnboundKey::new(&CHACHA20_POLY1305, &bytes).ok().map(LessSafeKey::new)
+        let bytes: Zeroizing<[u8; 32]> = derive(&*self.common(peer)?, &[purpose.label(), salt]);
+        UnboundKey::new(&CHACHA20_POLY1305, &*bytes).ok().map(LessSafeKey::new)
     }
 
     /// Whether datagrams can be sealed for a peer; for all who have the key, without one.

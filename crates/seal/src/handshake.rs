@@ -160,7 +160,7 @@ impl Answering {
     pub fn finish(mut self, payload: &[u8], message: &mut [u8]) -> Result<Secrets, HandshakeError> {
         self.0.write_message(payload, message).map_err(|_| HandshakeError::Key)?;
         let (to_responder, to_initiator) = self.0.dangerously_get_raw_split();
-        Ok(Secrets { send: to_initiator, receive: to_responder })
+        Ok(Secrets::chosen(to_initiator, to_responder))
     }
 }
 
@@ -176,7 +176,7 @@ impl Initiating {
         }
         self.0.read_message(message, payload).map_err(|_| HandshakeError::Key)?;
         let (to_responder, to_initiator) = self.0.dangerously_get_raw_split();
-        Ok(Secrets { send: to_responder, receive: to_initiator })
+        Ok(Secrets::chosen(to_responder, to_initiator))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::pattern::Pattern;
 use crate::x25519::{self, KEY_BYTES};
 use core::fmt;
 use core::net::IpAddr;
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// A host's secret key (X25519).
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Host {
 /// What a NIC proves itself with, and whom it believes. Both ends of a session need the same kind.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
-    pub(crate) shared: Option<[u8; KEY_BYTES]>,
+    pub(crate) shared: Option<Zeroizing<[u8; KEY_BYTES]>>,
     pub(crate) own: Option<(SecretKey, PublicKey)>,
     pub(crate) hosts: Vec<Host>,
 }
@@ -45,6 +46,12 @@ impl SecretKey {
     /// As it stands in a key file: 64 hexadecimal digits. Nobody else may see them.
     pub fn to_hex(&self) -> String {
         hex(&self.0)
+    }
+}
+
+impl Drop for SecretKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -83,8 +90,8 @@ impl fmt::Debug for Keys {
 
 impl Keys {
     /// One key that all have: whoever has it belongs to them.
-    pub const fn shared(key: [u8; KEY_BYTES]) -> Self {
-        Self { shared: Some(key), own: None, hosts: Vec::new() }
+    pub fn shared(key: [u8; KEY_BYTES]) -> Self {
+        Self { shared: Some(Zeroizing::new(key)), own: None, hosts: Vec::new() }
     }
 
     /// A key of this host's own, and the public keys of those that are believed.
@@ -96,7 +103,7 @@ impl Keys {
     /// Both: peers must have the shared key as well as one of the hosts' keys.
     #[must_use]
     pub fn and_shared(mut self, key: [u8; KEY_BYTES]) -> Self {
-        self.shared = Some(key);
+        self.shared = Some(Zeroizing::new(key));
         self
     }
 

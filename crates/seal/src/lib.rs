@@ -16,6 +16,8 @@
 //! - S1: a key and a counter seal one packet in all time: the counter only grows, under an
 //!   exclusive reference, and a key is used in one direction of one session.
 //! - S2: nothing of a packet is believed, and no state changes, before its tag has been checked.
+//! - S3: secrets of ours are overwritten when they are dropped, and none is kept longer than it is
+//!   needed: the key in use does not follow from what is kept of the one before.
 
 #![forbid(unsafe_code)]
 

@@ -4,6 +4,7 @@
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::Dh;
+use zeroize::Zeroizing;
 
 /// Bytes of a key that all share, of a host's secret key, and of its public key.
 pub(crate) const KEY_BYTES: usize = 32;
@@ -22,8 +23,8 @@ pub(crate) fn public_of(secret: &[u8; KEY_BYTES]) -> [u8; KEY_BYTES] {
 }
 
 /// The secret that two hosts have in common without a handshake.
-pub(crate) fn common_secret(own: &[u8; KEY_BYTES], peer: &[u8; KEY_BYTES]) -> Option<[u8; KEY_BYTES]> {
-    let mut common = [0; KEY_BYTES];
-    x25519(own).dh(peer, &mut common).ok()?;
-    (common != [0; KEY_BYTES]).then_some(common)
+pub(crate) fn common_secret(own: &[u8; KEY_BYTES], peer: &[u8; KEY_BYTES]) -> Option<Zeroizing<[u8; KEY_BYTES]>> {
+    let mut common = Zeroizing::new([0; KEY_BYTES]);
+    x25519(own).dh(peer, &mut *common).ok()?;
+    (*common != [0; KEY_BYTES]).then_some(common)
 }

@@ -3,6 +3,7 @@
 
 use bellwire_proto::seal::{KeyError, Keys};
 use core::fmt;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::ToSocketAddrs as _;
@@ -40,13 +41,15 @@ pub enum KeysError {
     Text(&'static str, String, KeyError),
     /// A variable is no text.
     Variable(&'static str),
+    /// A variable is set to nothing.
+    Empty(&'static str),
 }
 
 impl KeysError {
     /// The variable that is to be changed.
     pub const fn variable(&self) -> &'static str {
         match self {
-            Self::Read(v, ..) | Self::Open(v, ..) | Self::Owner(v, ..) | Self::Text(v, ..) | Self::Variable(v) => v,
+            Self::Read(v, ..) | Self::Open(v, ..) | Self::Owner(v, ..) | Self::Text(v, ..) | Self::Variable(v) | Self::Empty(v) => v,
         }
     }
 }
@@ -61,6 +64,7 @@ impl fmt::Display for KeysError {
             Self::Owner(variable, path) => write!(f, "{variable}: {path} belongs to another user"),
             Self::Text(variable, path, e) => write!(f, "{variable}: {path}: {e}"),
             Self::Variable(variable) => write!(f, "{variable} is not text"),
+            Self::Empty(variable) => write!(f, "{variable} is set, but empty: unset it to send packets without authentication"),
         }
     }
 }
@@ -86,8 +90,15 @@ fn read(variable: &'static str, path: &str, secret: bool) -> Result<String, Keys
 }
 
 fn value(variable: &'static str) -> Result<Option<String>, KeysError> {
-    match std::env::var_os(variable).filter(|v| !v.is_empty()) {
+    of_value(variable, std::env::var_os(variable))
+}
+
+/// An empty value is a mistake (`BELLWIRE_KEY=$UNSET`): it does not turn authentication off.
+//= P-AUTH-3
+fn of_value(variable: &'static str, value: Option<OsString>) -> Result<Option<String>, KeysError> {
+    match value {
         None => Ok(None),
+        Some(value) if value.is_empty() => Err(KeysError::Empty(variable)),
         Some(value) => value.into_string().map(Some).map_err(|_| KeysError::Variable(variable)),
     }
 }
@@ -131,6 +142,15 @@ pub fn keys_from_env() -> Result<Option<LoadedKeys>, KeysError> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn an_empty_variable_is_a_mistake_and_an_unset_one_is_none() {
+        //= P-AUTH-3
+        assert!(matches!(of_value(KEY, None), Ok(None)));
+        assert!(matches!(of_value(KEY, Some("ab".into())), Ok(Some(v)) if v == "ab"));
+        let error = of_value(KEY, Some(OsString::new())).unwrap_err();
+        assert!(matches!(error, KeysError::Empty(KEY)) && error.variable() == KEY && error.to_string().contains("unset"));
+    }
 
     #[test]
     fn files_that_others_can_read_or_change_are_refused() {
