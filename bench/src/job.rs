@@ -162,8 +162,8 @@ pub enum Job {
     /// Of the layer of Active Messages: see [`AmJob`].
     Am(AmJob),
     /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with
-    /// replies.
-    Amvia { layout: Layout, count: u64, streamed: bool },
+    /// replies. `credits` are those of the VI that carries the messages; none: the layout's own.
+    Amvia { layout: Layout, credits: Option<usize>, count: u64, streamed: bool },
     /// A message-passing library's protocols: `[half round trip ns]`, or `[ns]` of an exchange: see
     /// [`crate::bench::ablation`].
     Ablation { how: Ablated, exchanged: Exchanged, size: usize, count: u64 },

@@ -34,6 +34,8 @@ use crate::samples::{Failure, Key, Metric, Samples, Series};
 pub(crate) const SHORT: u64 = 16;
 /// Whose messages ours are compared with.
 const OTHERS: [Series; 4] = [s::UCX_AM, s::UCX_UCT_AM, s::SHM_MESSAGE, s::GASNET];
+/// Credits that AMVIA's layouts are compared with: 8 are v3's own, 64 are v1's.
+pub(crate) const CREDITS: [u64; 7] = [2, 4, 8, 16, 32, 64, 128];
 /// Sizes of bulk messages.
 pub(crate) const BULK: [u64; 10] = [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20];
 
@@ -76,6 +78,21 @@ pub struct BulkPoint {
     pub in_messages_gbps: Option<f64>,
 }
 
+/// AMVIA's layouts with as many credits each on the VI that carries the messages.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct CreditPoint {
+    /// The credits.
+    pub credits: u64,
+    /// v1: between two requests of a long stream, each with a reply, ns.
+    pub v1_gap_ns: Option<f64>,
+    /// v3: the same.
+    pub v3_gap_ns: Option<f64>,
+    /// v1: half a round trip, ns.
+    pub v1_half_round_trip_ns: Option<f64>,
+    /// v3: the same.
+    pub v3_half_round_trip_ns: Option<f64>,
+}
+
 /// Everything that was found.
 #[derive(Debug, Serialize)]
 pub struct Layers {
@@ -87,6 +104,8 @@ pub struct Layers {
     /// The raw VI and Active Messages, then AMVIA's layouts.
     #[serde(rename = "layers")]
     pub rows: [Row; 4],
+    /// AMVIA's layouts at equal credits.
+    pub credits: Vec<CreditPoint>,
     /// The curve.
     pub bulk: Vec<BulkPoint>,
     /// Names and versions of what others were measured, and their half round trips.
@@ -126,6 +145,14 @@ pub fn run(options: &Options, compare: bool) -> Result<Layers, Error> {
         short_bytes: SHORT,
         head,
         rows: [raw, am, row(&samples, s::AMVIA_V1, "AMVIA v1", raw.half_round_trip_ns), row(&samples, s::AMVIA_V3, "AMVIA v3", raw.half_round_trip_ns)],
+        credits: CREDITS
+            .map(|credits| {
+                let [v1_gap_ns, v3_gap_ns] = [s::AMVIA_V1_CREDITS, s::AMVIA_V3_CREDITS].map(|series| figure(Metric::Gap, series, credits));
+                let [v1_half_round_trip_ns, v3_half_round_trip_ns] =
+                    [s::AMVIA_V1_CREDITS, s::AMVIA_V3_CREDITS].map(|series| figure(Metric::Latency, series, credits));
+                CreditPoint { credits, v1_gap_ns, v3_gap_ns, v1_half_round_trip_ns, v3_half_round_trip_ns }
+            })
+            .to_vec(),
         bulk: BULK
             .map(|size| {
                 let [write_gbps, am_gbps, in_messages_gbps] = [s::OURS, s::AM, s::AM_IN_MESSAGES].map(|series| figure(Metric::WriteBandwidth, series, size));
@@ -184,8 +211,15 @@ fn steps(quick: bool, peers: &Peers) -> Vec<Step> {
     step(Job::Am(AmJob::Gap { count: stream, replied: true }), s::AM, SHORT, &[Metric::Gap]);
     step(Job::Am(AmJob::Gap { count: stream, replied: false }), s::AM_ONE_WAY, SHORT, &[Metric::Gap]);
     for (layout, series) in [(Layout::V1, s::AMVIA_V1), (Layout::V3, s::AMVIA_V3)] {
-        step(Job::Amvia { layout, count: trips, streamed: false }, series, SHORT, &[Metric::Latency]);
-        step(Job::Amvia { layout, count: stream / 4, streamed: true }, series, SHORT, &[Metric::Gap]);
+        step(Job::Amvia { layout, credits: None, count: trips, streamed: false }, series, SHORT, &[Metric::Latency]);
+        step(Job::Amvia { layout, credits: None, count: stream / 4, streamed: true }, series, SHORT, &[Metric::Gap]);
+    }
+    for k in CREDITS {
+        for (layout, series) in [(Layout::V1, s::AMVIA_V1_CREDITS), (Layout::V3, s::AMVIA_V3_CREDITS)] {
+            let credits = Some(k as usize);
+            step(Job::Amvia { layout, credits, count: trips, streamed: false }, series, k, &[Metric::Latency]);
+            step(Job::Amvia { layout, credits, count: stream / 4, streamed: true }, series, k, &[Metric::Gap]);
+        }
     }
     for bytes in BULK {
         let (size, messages) = (bytes as usize, count(60.0 + bytes as f64 * 0.04, 100_000));
@@ -239,7 +273,9 @@ mod tests {
         let steps = steps(true, &Peers::default());
         let of = |series: Series| steps.iter().filter(|step| step.label.contains(series.name)).count();
         let in_messages = BULK.iter().filter(|size| **size as usize <= MEDIUM_BYTES_MAX).count();
-        assert_eq!(steps.len(), 11 + 2 * BULK.len() + in_messages);
+        assert_eq!(steps.len(), 11 + 4 * CREDITS.len() + 2 * BULK.len() + in_messages);
+        let alike = |series: Series| steps.iter().filter(|step| step.label.contains(series.name)).count();
+        assert_eq!(alike(s::AMVIA_V1_CREDITS), alike(s::AMVIA_V3_CREDITS));
         assert!(of(s::AM) >= BULK.len() + 3);
     }
 }

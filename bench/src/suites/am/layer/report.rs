@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::{BulkPoint, Layers, Row, SHORT};
+use super::{BulkPoint, CreditPoint, Layers, Row, SHORT};
 use crate::report::size_text;
 use crate::report::table::{cell_text, cost_text, ending, heading_of};
 use bellwire_report::model::{Axis, Line, Plot, Scale, Unit};
@@ -17,6 +17,7 @@ pub fn table(layers: &Layers) -> String {
     rows.extend(layers.rows.iter().map(cells));
     text += &align(&rows);
     text += &others(layers);
+    text += &credits(&layers.credits);
     text += "\nBulk: bandwidth [GB/s] against size\n";
     let mut rows = vec![["size", "RDMA write", "Active Messages", "of it", "data in messages"].map(str::to_owned).to_vec()];
     rows.extend(layers.bulk.iter().map(|point| {
@@ -25,6 +26,17 @@ pub fn table(layers: &Layers) -> String {
     }));
     text += &align(&rows);
     text + &ending(&layers.goals, &layers.missing, &layers.failures)
+}
+
+/// AMVIA's layouts at equal credits: what is left of their difference is the VIs'.
+fn credits(points: &[CreditPoint]) -> String {
+    let mut rows = vec![["credits", "g of v1", "g of v3", "RTT/2 of v1", "RTT/2 of v3"].map(str::to_owned).to_vec()];
+    rows.extend(points.iter().map(|point| {
+        let mut cells = vec![point.credits.to_string()];
+        cells.extend([point.v1_gap_ns, point.v3_gap_ns, point.v1_half_round_trip_ns, point.v3_half_round_trip_ns].map(cell_text));
+        cells
+    }));
+    format!("\nAMVIA's layouts at equal credits [ns]\n{}", align(&rows))
 }
 
 /// What others take for a request and its answer of as many bytes.
@@ -82,6 +94,13 @@ mod tests {
             head: crate::run::Head::made_up(),
             short_bytes: SHORT,
             rows: [raw, am, Row { layer: "AMVIA v1", ..am }, Row { layer: "AMVIA v3", ..am }],
+            credits: vec![CreditPoint {
+                credits: 8,
+                v1_gap_ns: Some(71.0),
+                v3_gap_ns: Some(63.0),
+                v1_half_round_trip_ns: Some(152.0),
+                v3_half_round_trip_ns: None,
+            }],
             bulk: vec![bulk(64, 1.0), bulk(4096, 20.0)],
             peers: vec!["UCX 1.13.1".to_owned()],
             others: vec![Other { name: "UCX am", half_round_trip_ns: 240.0, far: false }],
@@ -99,6 +118,13 @@ mod tests {
         noisy.rows[1].delta_ns = Some(-7.0);
         assert!(!table(&noisy).contains("-7"), "{}", table(&noisy));
         assert!(text.contains("UCX am") && text.contains("0.50") && text.contains("GASNet-EX: its source"), "{text}");
+    }
+
+    #[test]
+    fn layouts_stand_side_by_side_at_equal_credits() {
+        let text = table(&layers());
+        let row: Vec<&str> = text.lines().find(|line| line.trim_start().starts_with("8 ")).expect("a row for 8 credits").split_whitespace().collect();
+        assert_eq!(row, ["8", "71.0", "63.0", "152", "-"], "{text}");
     }
 
     #[test]

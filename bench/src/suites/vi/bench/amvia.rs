@@ -11,6 +11,9 @@
 //! A poll takes one receive: a reply's handler runs at once, a request is queued; then a queued
 //! request's handler runs, if that is allowed; then one send completion is taken. A receive is
 //! posted again when its handler has returned.
+//!
+//! The credits of the VI that carries the messages can be asked for, so that the layouts can be
+//! compared at equal credits: by themselves they differ in VIs and in credits at once.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -51,10 +54,10 @@ struct Pair {
 }
 
 impl Pair {
-    fn connect(context: &Context<'_>, layout: Layout) -> Result<Self, Error> {
+    fn connect(context: &Context<'_>, layout: Layout, credits: Option<usize>) -> Result<Self, Error> {
         let credits: &[usize] = match layout {
-            Layout::V1 => &[CREDITS_SMALL, CREDITS, CREDITS],
-            Layout::V3 => &[CREDITS],
+            Layout::V1 => &[credits.unwrap_or(CREDITS_SMALL), CREDITS, CREDITS],
+            Layout::V3 => &[credits.unwrap_or(CREDITS)],
         };
         let entries = credits.iter().map(|k| 4 * k + 2).sum();
         let (sends, receives) = (context.nic.create_cq(entries)?, context.nic.create_cq(entries)?);
@@ -157,8 +160,8 @@ fn expect(due: &mut u64, number: u64) -> Result<(), Error> {
 ///
 /// # Errors
 /// If the library fails, nothing comes, or something comes out of order.
-pub fn run(context: &Context<'_>, layout: Layout, count: u64, streamed: bool) -> Result<Vec<f64>, Error> {
-    let mut pair = Pair::connect(context, layout)?;
+pub fn run(context: &Context<'_>, layout: Layout, credits: Option<usize>, count: u64, streamed: bool) -> Result<Vec<f64>, Error> {
+    let mut pair = Pair::connect(context, layout, credits)?;
     let mut patience = Patience::lasting(PATIENCE);
     let warm_up = count / 8 + 1;
     let all = warm_up + count;

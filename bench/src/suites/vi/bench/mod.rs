@@ -113,7 +113,7 @@ impl Bench {
             Job::Registration { size, count, engine_memory } => registration::run(&context, size, count, engine_memory)?,
             Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
             Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
-            Job::Amvia { layout, count, streamed } => amvia::run(&context, layout, count, streamed)?,
+            Job::Amvia { layout, credits, count, streamed } => amvia::run(&context, layout, credits, count, streamed)?,
             Job::Ablation { how, exchanged, size, count } => ablation::run(&context, how, exchanged, size, count)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
