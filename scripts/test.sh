@@ -78,7 +78,7 @@ lane_c() {
     part users     make -s -C tests/hostile users LIBVIPL="$target/release/libvipl.so" LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-hostile"
     part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     certain models    crates/memory/tests/run_loom.sh
-    certain corpus    cargo test --release --locked --manifest-path fuzz/Cargo.toml
+    certain corpus    cargo test --locked --manifest-path fuzz/Cargo.toml
 }
 lane_verbs() {
     part installed installed
