@@ -80,6 +80,8 @@ pub struct Agent {
     rounds: u32,
     /// The last look at the socket found something.
     network_is_busy: bool,
+    /// The descriptor given to [`run`](Self::run) is readable.
+    must_stop: bool,
 }
 
 /// The time, on the clock that programs use.
@@ -140,6 +142,7 @@ impl Agent {
             now,
             rounds: 0,
             network_is_busy: false,
+            must_stop: false,
             config,
         })
     }
@@ -308,7 +311,7 @@ impl Agent {
         for e in &events[..n] {
             match e.data.u64() {
                 NETWORK => _ = self.look_at_network(),
-                STOP => {}
+                STOP => self.must_stop = true,
                 listener if listener & LISTENER != 0 => self.accept((listener & !LISTENER) as usize),
                 connection => self.hear(connection as usize),
             }
@@ -337,7 +340,12 @@ impl Agent {
         let _ = epoll::add(&self.epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN);
         let mut idle_since = None;
         loop {
-            if self.turn() {
+            let busy = self.turn();
+            // The looks at connections find it, under traffic without end, too.
+            if self.must_stop {
+                return;
+            }
+            if busy {
                 idle_since = None;
                 continue;
             }
@@ -346,16 +354,8 @@ impl Agent {
                 std::thread::yield_now();
                 continue;
             }
-            if is_readable(stop) {
-                return;
-            }
             self.sleep();
             idle_since = None;
         }
     }
-}
-
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [rustix::event::PollFd::from_borrowed_fd(fd, rustix::event::PollFlags::IN)];
-    rustix::event::poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
 }

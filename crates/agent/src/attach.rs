@@ -32,9 +32,7 @@ impl Agent {
             let Ok(credentials) = fd_passing::peer_credentials(socket.as_fd()) else { continue };
             let open = self.connections_of.get(&credentials.uid).copied().unwrap_or(0);
             // It hears the end of the connection: there is no room.
-            if self.connections_open >= self.connections_max
-                || (credentials.uid != self.uid && open >= self.config.user_endpoints.saturating_add(SPARE_CONNECTIONS))
-            {
+            if self.connections_open >= self.connections_max || (credentials.uid != self.uid && open >= self.connections_of_user()) {
                 self.counters.refused += 1;
                 continue;
             }
@@ -50,6 +48,11 @@ impl Agent {
                 self.connections[place] = Some(Connection { socket, credentials, endpoint: None });
             }
         }
+    }
+
+    /// Connections that one user may have: half of what the agent's descriptors allow, at most.
+    fn connections_of_user(&self) -> usize {
+        self.config.user_endpoints.saturating_add(SPARE_CONNECTIONS).min(self.connections_max.div_ceil(2))
     }
 
     /// A connection has something to say.

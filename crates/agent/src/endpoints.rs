@@ -2,7 +2,7 @@
 //! The tables: endpoints by their place, their number, and the names under which they wait.
 
 use bellwire_memory::event::PeerBell;
-use bellwire_memory::fd_passing::Credentials;
+use bellwire_memory::fd_passing::{Credentials, Socket};
 use bellwire_wire::agent::segment::{AgentEnd, Indices};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) const NAMES_MAX: usize = 4096;
 /// A program's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Socket,
     pub(crate) credentials: Credentials,
     pub(crate) endpoint: Option<u32>,
 }

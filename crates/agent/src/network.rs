@@ -95,9 +95,15 @@ impl Network {
 
     /// The agent of a host.
     fn agent_at(&self, ip: IpAddr) -> SocketAddr {
+        self.endpoint_at(ip, self.own.port())
+    }
+
+    /// An endpoint of a host, as programs know it: on our own link, if its address means something
+    /// only there.
+    pub(crate) fn endpoint_at(&self, ip: IpAddr, number: u16) -> SocketAddr {
         match (self.own, ip) {
-            (SocketAddr::V6(own), IpAddr::V6(ip)) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, own.port(), 0, own.scope_id()).into(),
-            _ => SocketAddr::new(ip, self.own.port()),
+            (SocketAddr::V6(own), IpAddr::V6(ip)) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, number, 0, own.scope_id()).into(),
+            _ => SocketAddr::new(ip, number),
         }
     }
 
@@ -117,8 +123,9 @@ impl Network {
         }
     }
 
-    /// The next datagram of an agent, in `bytes`.
-    pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> Option<(IpAddr, Header, usize)> {
+    /// The next datagram, in `bytes`: an agent's, or a strange one, which counts for the caller, so
+    /// that a flood of them does not keep it here.
+    pub(crate) fn receive(&mut self, bytes: &mut [u8]) -> Option<Option<(IpAddr, Header, usize)>> {
         loop {
             let (n, from) = match self.socket.recv_from(bytes) {
                 Ok(got) => got,
@@ -126,10 +133,12 @@ impl Network {
                 Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) => continue,
                 Err(_) => return None,
             };
-            match Header::load(&bytes[..n]).filter(|_| from.port() == self.own.port()) {
-                Some(header) => return Some((from.ip(), header, n)),
-                None => self.strange += 1,
-            }
+            // A longer packet than programs send: its receiver would think that its agent breaks the
+            // rules.
+            let is_fine = n <= DATAGRAM_BYTES_MAX && from.port() == self.own.port();
+            let header = Header::load(&bytes[..n]).filter(|_| is_fine);
+            self.strange += u64::from(header.is_none());
+            return Some(header.map(|header| (from.ip(), header, n)));
         }
     }
 

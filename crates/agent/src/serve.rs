@@ -218,17 +218,19 @@ impl Agent {
         let mut bytes = core::mem::take(&mut self.datagram);
         let mut taken = 0;
         while taken < DATAGRAMS_PER_ROUND
-            && let Some((ip, header, length)) = self.network.receive(&mut bytes)
+            && let Some(datagram) = self.network.receive(&mut bytes)
         {
             taken += 1;
-            self.take_datagram(ip, header, &bytes[HEADER_BYTES..length]);
+            if let Some((ip, header, length)) = datagram {
+                self.take_datagram(ip, header, &bytes[HEADER_BYTES..length]);
+            }
         }
         self.datagram = bytes;
         taken
     }
 
     fn take_datagram(&mut self, ip: IpAddr, header: Header, packet: &[u8]) {
-        let from = SocketAddr::new(ip, header.from);
+        let from = self.network.endpoint_at(ip, header.from);
         let answer = |agent: &mut Self, kind, bytes: &[u8]| {
             let back = Header { kind, to: header.from, from: header.to, network: header.network };
             agent.network.send(agent.now, ip, back, bytes.len(), |to| to.copy_from_slice(bytes));

@@ -20,7 +20,7 @@ fn send(port: &mut impl PacketPort, to: SocketAddr, bytes: &[u8]) {
 }
 
 /// Attaches by hand: the connection, and the memory.
-fn attach(at: SocketAddr) -> Option<(OwnedFd, RemoteRegion, OwnedFd)> {
+fn attach(at: SocketAddr) -> Option<(fd_passing::Socket, RemoteRegion, OwnedFd)> {
     let socket = fd_passing::connect_abstract(&name_of_agent(Some(at.ip()))).ok()?;
     let (bell, ringer) = event::pipe_of_bell().unwrap();
     let attach = ToAgent::Attach { number: 0, network: Label::default(), key: Label::default() }.store();
@@ -140,4 +140,57 @@ fn a_backlog_starves_nobody() {
     }
     assert!(pushed > 1000);
     assert_eq!(agent.end().broken, 0);
+}
+
+/// Datagrams as agents send them, but longer than any program's packet; from another address of this
+/// host, whose port any user can take. Their receiver does not leave its agent.
+#[test]
+fn packets_longer_than_any() {
+    let (at, other) = (address(), address());
+    let agent = Running::start(config(at, 8));
+    let mut ports = [endpoint(at), endpoint(at)];
+    exchange(&mut ports, 1);
+    let forger = std::net::UdpSocket::bind(other).unwrap();
+    let mut datagram = vec![0; 16 + 40_000];
+    (datagram[0], datagram[1]) = (0xe1, 0x11);
+    datagram[2..4].copy_from_slice(&ports[0].address().port().to_le_bytes());
+    for _ in 0..10 {
+        forger.send_to(&datagram, at).unwrap();
+        exchange(&mut ports, 1);
+    }
+    let before = ports[0].address();
+    // One that is short enough comes through: the header is as it should be.
+    forger.send_to(&datagram[..16 + 100], at).unwrap();
+    assert_eq!(take(&mut ports[0]).0.ip(), other.ip());
+    assert!(ports[0].is_attached() && ports[0].address() == before);
+    assert_eq!(agent.end().attached, 2, "nobody had to come back");
+}
+
+/// An agent that always has something to do ends when it is told to.
+#[test]
+fn traffic_without_end_keeps_no_agent() {
+    let at = address();
+    let agent = Running::start(config(at, 8));
+    let (mut busy, sink) = (endpoint(at), endpoint(at));
+    let to = sink.address();
+    let done = std::sync::Arc::new(bellwire_memory::atomic::AtomicBool::new(false));
+    let stop = std::sync::Arc::clone(&done);
+    let sender = std::thread::spawn(move || {
+        // Relaxed: only that it ends matters.
+        while !stop.load(bellwire_memory::atomic::Ordering::Relaxed) && busy.is_attached() {
+            busy.handle_control();
+            if busy.is_ready() {
+                send(&mut busy, to, &[0x10; 64]);
+            }
+        }
+    });
+    // The first packets have been routed: there is something in the ring of their receiver.
+    let mut sink = sink;
+    take(&mut sink);
+    let counters = agent.end();
+    // Relaxed: as above.
+    done.store(true, bellwire_memory::atomic::Ordering::Relaxed);
+    sender.join().unwrap();
+    assert!(counters.packets > 0);
+    drop(sink);
 }

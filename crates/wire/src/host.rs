@@ -296,7 +296,8 @@ unsafe impl Wire for HostWire {
 
     fn others_listen(&self, address: &NetAddress) -> bool {
         let by_udp = self.packet.is_some();
-        (by_udp && udp::others_listen(address)) || ((by_udp || self.shm.allows_others()) && self.shm.others_listen(address))
+        let has_socket = matches!(self.packet.as_ref().map(PacketWire::port), Some(HostPort::Udp(_)));
+        (has_socket && udp::others_listen(address)) || ((by_udp || self.shm.allows_others()) && self.shm.others_listen(address))
     }
     fn listen(&mut self, local: &NetAddress) -> bool {
         let here = !self.prefers_shm || self.shm.listen(local);

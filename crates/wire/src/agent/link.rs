@@ -5,7 +5,8 @@
 use super::messages::{Label, MESSAGE_BYTES_MAX, RefuseReason, ToAgent, ToProgram};
 use super::name_of_agent;
 use super::segment::{ProgramEnd, Sizes};
-use bellwire_memory::{MemoryError, fd_passing};
+use bellwire_memory::MemoryError;
+use bellwire_memory::fd_passing::{self, Socket};
 use core::net::{IpAddr, SocketAddr};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,6 +18,8 @@ const PER_LOOK: usize = 64;
 pub enum AgentFailure {
     /// No agent listens at this address.
     NobodyThere,
+    /// More programs ask than it has accepted.
+    Crowded,
     /// It closed the connection.
     HungUp,
     /// The process that listens there is another user's.
@@ -70,10 +73,20 @@ impl Attached {
     }
 }
 
+/// Whether the agent will hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Yes,
+    /// It has not read what it was told before.
+    NotYet,
+    /// It is gone.
+    Never,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    socket: OwnedFd,
+    socket: Socket,
     pub(super) attached: Option<Attached>,
 }
 
@@ -89,7 +102,8 @@ impl Link {
     ) -> Result<Self, AgentFailure> {
         let socket = match fd_passing::connect_abstract(&name_of_agent(address)) {
             Ok(socket) => socket,
-            Err(MemoryError::ConnectionRefused | MemoryError::WouldBlock) => return Err(AgentFailure::NobodyThere),
+            Err(MemoryError::ConnectionRefused) => return Err(AgentFailure::NobodyThere),
+            Err(MemoryError::WouldBlock) => return Err(AgentFailure::Crowded),
             Err(error) => return Err(error.into()),
         };
         let uid = fd_passing::peer_credentials(socket.as_fd())?.uid;
@@ -111,12 +125,14 @@ impl Link {
         self.socket.as_fd()
     }
 
-    /// Says something. `false`: the agent is gone, or does not read.
-    pub(super) fn say(&self, message: &ToAgent) -> bool {
+    /// Says something.
+    pub(super) fn say(&self, message: &ToAgent) -> Said {
         match fd_passing::send(self.socket.as_fd(), &message.store(), &[]) {
+            Ok(()) => Said::Yes,
             // A queue full of messages wakes it, too.
-            Ok(()) | Err(MemoryError::WouldBlock) => true,
-            Err(_) => false,
+            Err(MemoryError::WouldBlock) if *message == ToAgent::Ring => Said::Yes,
+            Err(MemoryError::WouldBlock) => Said::NotYet,
+            Err(_) => Said::Never,
         }
     }
 

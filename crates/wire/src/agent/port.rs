@@ -11,7 +11,7 @@
 //! turns it into the NACK that the receiver would have sent (P-NACK-4): the transport knows when to
 //! try again. A forged or lost notice can do no more than a forged or lost NACK.
 
-use super::link::{AgentFailure, Link, Told};
+use super::link::{AgentFailure, Link, Said, Told};
 use super::messages::{Label, ToAgent};
 use super::name_of_agent;
 use super::search::Search;
@@ -101,6 +101,7 @@ impl fmt::Display for AgentError {
                 }
                 f.write_str(", or leave BELLWIRE_NIC unset")
             }
+            AgentFailure::Crowded => f.write_str("more programs ask than it has accepted; try again"),
             AgentFailure::HungUp => f.write_str("it closed the connection: it has ended, or it has no room for another connection"),
             AgentFailure::NotTrusted { uid } => write!(f, "the process that accepts there is user {uid}'s; only root's and your own are trusted"),
             AgentFailure::Refused(reason) => write!(f, "it refuses: {}", reason.text()),
@@ -158,6 +159,9 @@ pub struct AgentPort {
     armed: bool,
     search: Search,
     listened: VecDeque<(u128, bool)>,
+    /// Names that the agent is still to be told of, and whether they are waited under.
+    unsaid: VecDeque<ToAgent>,
+    retry_unsaid_at: Instant,
     buffers: Buffers,
     injected: VecDeque<(SocketAddr, UdpBuffer)>,
     came_last: usize,
@@ -211,6 +215,8 @@ impl AgentPort {
             ringer,
             armed: false,
             listened: VecDeque::new(),
+            unsaid: VecDeque::new(),
+            retry_unsaid_at: Instant::NEVER,
             buffers: Buffers::new(),
             injected: VecDeque::new(),
             came_last: 0,
@@ -222,8 +228,14 @@ impl AgentPort {
             receive_bytes: 0,
             meanwhile,
         };
-        port.ask()?;
         let until = clock() + OPEN_TIME;
+        // Another user's flood of connections is no reason to give up at once.
+        while let Err(failure) = port.ask() {
+            if failure != AgentFailure::Crowded || clock() >= until {
+                return Err(failure);
+            }
+            port.wait_for_control(until.min(clock() + RETRY_MIN));
+        }
         let mut failure = None;
         while !port.is_attached() {
             port.wait_for_control(until);
@@ -346,10 +358,10 @@ impl AgentPort {
         self.receive_bytes = attached.end.receive_bytes();
         self.ticket = None;
         self.retry = RETRY_MIN;
-        for name in self.search.names() {
-            let _ = link.say(&ToAgent::Listen(name));
-        }
+        self.unsaid = self.search.names().map(ToAgent::Listen).collect();
+        self.listened.clear();
         attached.end.set_armed(self.armed, self.stalled.to.is_some());
+        self.say_unsaid();
     }
 
     /// The agent is gone, and packets in its rings are lost.
@@ -362,6 +374,8 @@ impl AgentPort {
             }
         }
         self.stalled.to = None;
+        self.unsaid.clear();
+        self.retry_unsaid_at = Instant::NEVER;
         self.retry_at = clock() + self.retry;
         self.retry = Duration((2 * self.retry.0).min(RETRY_MAX.0));
     }
@@ -373,10 +387,24 @@ impl AgentPort {
         }
     }
 
-    fn say(&mut self, message: &ToAgent) {
-        if self.is_attached() && !self.link.as_ref().is_some_and(|l| l.say(message)) {
-            self.detach();
+    /// Says something about a name, after what was not heard before.
+    fn say(&mut self, message: ToAgent) {
+        // Without an agent: the next one is told all names.
+        if self.is_attached() {
+            self.unsaid.push_back(message);
+            self.say_unsaid();
         }
+    }
+
+    fn say_unsaid(&mut self) {
+        while let (Some(message), Some(link)) = (self.unsaid.front(), &self.link) {
+            match link.say(message) {
+                Said::Yes => _ = self.unsaid.pop_front(),
+                Said::NotYet => return self.retry_unsaid_at = clock() + RETRY_MIN,
+                Said::Never => return self.detach(),
+            }
+        }
+        self.retry_unsaid_at = Instant::NEVER;
     }
 
     /// Tells the agent when to ring.
@@ -403,7 +431,9 @@ impl AgentPort {
     /// Lets the agent know of what was written.
     fn ring(&mut self) {
         if self.link.as_ref().and_then(|l| l.attached.as_ref()).is_some_and(|a| a.end.must_ring()) {
-            self.say(&ToAgent::Ring);
+            if self.link.as_ref().is_some_and(|l| l.say(&ToAgent::Ring) == Said::Never) {
+                self.detach();
+            }
         }
     }
 
@@ -566,7 +596,7 @@ impl PacketPort for AgentPort {
 
     #[inline]
     fn has_news(&self) -> bool {
-        !self.refused.is_empty() || self.stalled.to.is_some() || self.link.is_none() || self.search.is_asking()
+        !self.refused.is_empty() || self.stalled.to.is_some() || self.link.is_none() || !self.unsaid.is_empty() || self.search.is_asking()
     }
 
     #[inline]
@@ -618,7 +648,9 @@ impl PacketPort for AgentPort {
         if !self.search.wait(name) || !self.is_attached() {
             return true;
         }
-        self.say(&ToAgent::Listen(name));
+        // Answers to what was asked before, and not waited for.
+        self.listened.clear();
+        self.say(ToAgent::Listen(name));
         let until = clock() + LISTEN_TIME;
         loop {
             self.wait_for_control(until);
@@ -641,25 +673,28 @@ impl PacketPort for AgentPort {
     fn unlisten(&mut self, local: &NetAddress) {
         let name = names::hash_of(&[local]);
         if self.search.wait_no_more(name) {
-            self.say(&ToAgent::Unlisten(name));
+            self.say(ToAgent::Unlisten(name));
         }
     }
 
     fn locate(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
         if let Some(name) = self.search.locate(clock(), self.own, request, how, local, remote) {
-            self.say(&ToAgent::Listen(name));
+            self.say(ToAgent::Listen(name));
         }
     }
 
     fn forget(&mut self, request: u64) {
         if let Some(name) = self.search.cancel(request) {
-            self.say(&ToAgent::Unlisten(name));
+            self.say(ToAgent::Unlisten(name));
         }
     }
 
     fn poll_located(&mut self) -> Option<(u64, Result<SocketAddr, LinkFailure>)> {
         if self.link.is_none() {
             self.attach_again(clock());
+        }
+        if self.retry_unsaid_at <= clock() {
+            self.say_unsaid();
         }
         if self.search.next_timeout() != Instant::NEVER {
             let mut questions: Vec<(SocketAddr, [u8; packet::FIND_BYTES])> = Vec::new();
@@ -675,7 +710,7 @@ impl PacketPort for AgentPort {
 
     fn next_timeout(&self) -> Instant {
         let stall = if self.stalled.to.is_some() { self.stalled.retry_at } else { Instant::NEVER };
-        self.search.next_timeout().min(stall).min(self.retry_at)
+        self.search.next_timeout().min(stall).min(self.retry_at).min(self.retry_unsaid_at)
     }
 
     fn is_busy(&self) -> bool {
