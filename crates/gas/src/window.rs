@@ -15,6 +15,8 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::pwrite;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
+use bellwire_memory::mappings::{self, Mapping};
+
 use crate::error::Error;
 use crate::layout::{PAGE, SYMMETRIC_BASE, WINDOW_END, page_down, page_up};
 
@@ -126,10 +128,9 @@ fn grow_heap(bytes: u64) {
 
 /// Where the kernel says that the heap is.
 fn find_heap() -> Option<Range> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[heap]"))?;
-    let (begin, end) = line.split(' ').next()?.split_once('-')?;
-    Some((u64::from_str_radix(begin, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+    let maps = mappings::list().ok()?;
+    let heap = maps.lines().filter_map(Mapping::parse).find(|mapping| mapping.name == "[heap]")?;
+    Some((heap.range.start as u64, heap.range.end as u64))
 }
 
 /// The kernel's word about each page of a range: bit 63 in memory, bit 62 swapped out. As if in

@@ -12,6 +12,7 @@
 
 use crate::bytes;
 use crate::error::MemoryError;
+use crate::mappings::{self, Mapping};
 use crate::region::{Region, RegionKind};
 use core::ffi::c_void;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,7 +43,7 @@ impl Adopted {
         if len == 0 || address == 0 || !address.is_multiple_of(page) || !len.is_multiple_of(page) || address.checked_add(len).is_none() {
             return Err(MemoryError::BadLength { len });
         }
-        if !covered(address, len, |line| line.private_and_writable)? {
+        if !covered(address, len, |mapping| mapping.rights.starts_with("rw") && mapping.rights.ends_with('p'))? {
             return Err(MemoryError::Os { call: "mremap", errno: Errno::FAULT });
         }
         let region = Region::create("bellwire-adopted", len, RegionKind::Shared)?;
@@ -84,7 +85,7 @@ impl Drop for Adopted {
     fn drop(&mut self) {
         let Ok(stat) = fstat(&self.memfd) else { return };
         // A2: the program may have unmapped it, and mapped something else there.
-        if !covered(self.address, self.len, |line| line.inode == stat.st_ino && line.writable).unwrap_or(false) {
+        if !covered(self.address, self.len, |mapping| mapping.inode == stat.st_ino && mapping.rights.starts_with("rw")).unwrap_or(false) {
             return;
         }
         // SAFETY: a new mapping at an address of the kernel's choice touches no other.
@@ -115,32 +116,13 @@ fn os(call: &'static str, error: &std::io::Error) -> MemoryError {
     MemoryError::os(call, Errno::from_io_error(error).unwrap_or(Errno::INVAL))
 }
 
-/// A line of `/proc/self/maps`.
-struct Line {
-    from: usize,
-    to: usize,
-    private_and_writable: bool,
-    writable: bool,
-    inode: u64,
-}
-
-fn parse(line: &str) -> Option<Line> {
-    let mut words = line.split_ascii_whitespace();
-    let (from, to) = words.next()?.split_once('-')?;
-    let rights = words.next()?;
-    let inode = words.nth(2)?.parse().ok()?;
-    let (from, to) = (usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?);
-    let writable = rights.starts_with("rw");
-    Some(Line { from, to, private_and_writable: writable && rights.ends_with('p'), writable, inode })
-}
-
 /// Whether each page of the range is of a mapping that is `wanted`.
-fn covered(address: usize, len: usize, wanted: impl Fn(&Line) -> bool) -> Result<bool, MemoryError> {
-    let text = std::fs::read_to_string("/proc/self/maps").map_err(|_| MemoryError::NoProc)?;
+fn covered(address: usize, len: usize, wanted: impl Fn(&Mapping<'_>) -> bool) -> Result<bool, MemoryError> {
+    let text = mappings::list().map_err(|_| MemoryError::NoProc)?;
     let (mut next, end) = (address, address.saturating_add(len));
-    for line in text.lines().filter_map(parse) {
-        if line.to > next && line.from <= next && wanted(&line) {
-            next = line.to;
+    for mapping in text.lines().filter_map(Mapping::parse) {
+        if mapping.range.contains(&next) && wanted(&mapping) {
+            next = mapping.range.end;
         }
     }
     Ok(next >= end)
@@ -150,6 +132,10 @@ fn covered(address: usize, len: usize, wanted: impl Fn(&Line) -> bool) -> Result
 mod tests {
     use super::*;
     use crate::region::{Access, RemoteRegion};
+    use std::os::unix::fs::FileExt;
+
+    /// Nothing else in the process holds these bytes.
+    const WRITTEN: [u8; 16] = *b"adopted by this!";
 
     /// `len` bytes of private memory.
     fn pages(len: usize) -> usize {
@@ -187,10 +173,14 @@ mod tests {
             assert!(matches!(Adopted::new(at, 1 << 40), Err(MemoryError::Os { errno: Errno::FAULT, .. })));
             let adopted = Adopted::new(at, 4096).unwrap();
             assert!(matches!(Adopted::new(at, 4096), Err(MemoryError::Os { errno: Errno::FAULT, .. })), "shared already");
+            (at as *mut [u8; 16]).write_volatile(WRITTEN);
             // Unmapped meanwhile: nothing is put there.
             munmap(at as *mut c_void, 8192).unwrap();
             drop(adopted);
         }
-        assert!(!covered(at, 4096, |_| true).unwrap());
+        // Another thread may have mapped something there, so what was written tells it.
+        let mut there = [0; WRITTEN.len()];
+        let read = std::fs::File::open("/proc/self/mem").unwrap().read_at(&mut there, at as u64);
+        assert!(read.is_err() || there != WRITTEN, "put there again");
     }
 }

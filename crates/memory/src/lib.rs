@@ -16,6 +16,7 @@
 //! | threads that are not the program's | `own_thread` |
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | hearing of memory that the program unmaps or touches | `userfault`, `unmap_watch`, [`unmap_log`] |
+//! | the list of mappings of this process | `mappings` |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //! | memory of a program that lives as long as anybody uses it | `owned_bytes` |
 //!
@@ -52,6 +53,8 @@ pub mod fd_passing;
 pub mod fd_table;
 pub mod fork_mark;
 pub mod line_queue;
+#[cfg(not(loom))]
+pub mod mappings;
 pub mod membarrier;
 #[cfg(not(loom))]
 pub mod own_thread;

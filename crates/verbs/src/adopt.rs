@@ -13,9 +13,10 @@
 //! program sees them half exchanged: there is only the one that registers, or the others are
 //! stopped when they touch them (`exchange.rs`), or all of them are (`freeze.rs`).
 
-use crate::exchange::{exchange, stopper};
+use crate::exchange::{PAGE, exchange, exchange_alone, stopper};
 use crate::freeze::{exchange_frozen, may_freeze};
 use crate::tracing::{Status, may_trace};
+use bellwire_memory::mappings::{Mapping, list};
 use bellwire_memory::userfault::Userfault;
 use bellwire_memory::{bytes, own_thread};
 use bellwire_via::nic::Adoption;
@@ -23,7 +24,6 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed,
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const PAGE: usize = 4096;
 /// Most bytes of one region that are copied for it.
 const BYTES_MAX: usize = 1 << 30;
 /// As `/proc` calls the engine's allocations.
@@ -109,7 +109,8 @@ pub(crate) fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How>
         stopper().map(How::Stopping).or_else(|| may_trace().then_some(How::Frozen))
     };
     // A thread that touches pages adopted earlier is not stopped by the kernel.
-    how.filter(|how| mappings().is_some_and(|maps| is_plain(&maps, pages, !matches!(how, How::Stopping(_)))))
+    let list = list().ok()?;
+    how.filter(|how| mappings(&list).is_some_and(|maps| is_plain(&maps, pages, !matches!(how, How::Stopping(_)))))
 }
 
 /// Puts the engine's memory at `base` in the place of the pages, with their content. `false`:
@@ -138,19 +139,6 @@ pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how:
     done
 }
 
-/// # Safety
-/// As [`adopt`], by the only thread.
-unsafe fn exchange_alone(pages: &Range<usize>, base: usize) -> bool {
-    let (length, from) = (pages.len(), core::ptr::with_exposed_provenance_mut::<u8>(pages.start));
-    let own = core::ptr::with_exposed_provenance_mut::<u8>(base);
-    // SAFETY: A1; both are mapped for as many bytes. An old length of zero makes a second mapping
-    // of shared pages, which takes the place of the first ones.
-    unsafe {
-        bytes::copy(own, from, length);
-        mremap_fixed(own.cast(), 0, length, MremapFlags::MAYMOVE, from.cast()).is_ok()
-    }
-}
-
 /// A region less uses adopted pages; their place in the engine, if it was the last.
 pub(crate) fn release(pages_start: u64, owner: usize) -> Option<usize> {
     let mut places = places();
@@ -174,33 +162,21 @@ fn programs_threads() -> Option<u32> {
     Some(threads)
 }
 
-/// A mapping: range, rights, and what is there.
-type Mapped = (Range<usize>, [u8; 4], String);
-
-/// The process's mappings.
-fn mappings() -> Option<Vec<Mapped>> {
-    let text = std::fs::read_to_string("/proc/self/maps").ok()?;
-    text.lines()
-        .map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            let (from, to) = words.next()?.split_once('-')?;
-            let rights = words.next()?.as_bytes().try_into().ok()?;
-            let rest: Vec<&str> = words.skip(3).collect();
-            Some((usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?, rights, rest.join(" ")))
-        })
-        .collect()
+/// The mappings of a list.
+fn mappings(list: &str) -> Option<Vec<Mapping<'_>>> {
+    list.lines().map(Mapping::parse).collect()
 }
 
 /// Whether pages are private and anonymous memory, readable and writable; or, if that may be, were
 /// adopted earlier.
-fn is_plain(maps: &[Mapped], pages: &Range<usize>, may_be_ours: bool) -> bool {
+fn is_plain(maps: &[Mapping<'_>], pages: &Range<usize>, may_be_ours: bool) -> bool {
     let mut at = pages.start;
-    for (range, rights, name) in maps {
+    for Mapping { range, rights, name, .. } in maps {
         if at >= pages.end || range.end <= at {
             continue;
         }
-        let is_private = rights == b"rw-p" && (name.is_empty() || name == "[heap]" || name.starts_with("[anon:"));
-        let is_ours = may_be_ours && rights == b"rw-s" && name.starts_with(NAME);
+        let is_private = *rights == "rw-p" && (name.is_empty() || *name == "[heap]" || name.starts_with("[anon:"));
+        let is_ours = may_be_ours && *rights == "rw-s" && name.starts_with(NAME);
         if range.start > at || !(is_private || is_ours) {
             return false;
         }
@@ -220,8 +196,9 @@ pub fn before_fork() {
     if places.is_empty() {
         return;
     }
-    let Some(maps) = mappings() else { return };
-    let is_there = |p: &Place| maps.iter().any(|(r, _, name)| r.start <= p.pages.start && p.pages.end <= r.end && name.starts_with(NAME));
+    let Ok(list) = list() else { return };
+    let Some(maps) = mappings(&list) else { return };
+    let is_there = |p: &Place| maps.iter().any(|m| m.range.start <= p.pages.start && p.pages.end <= m.range.end && m.name.starts_with(NAME));
     places.retain(|p| p.users != 0 || is_there(p));
     let found = places.iter().filter(|p| is_there(p)).map(|p| p.pages.clone()).collect();
     *FORKING.lock().unwrap_or_else(PoisonError::into_inner) = found;
@@ -270,13 +247,9 @@ mod tests {
 
     #[test]
     fn what_is_plain() {
-        let map = |from: usize, to: usize, rights: &[u8; 4], name: &str| (from..to, *rights, name.to_string());
-        let maps = [
-            map(4096, 8192, b"rw-p", ""),
-            map(8192, 12288, b"rw-p", "[heap]"),
-            map(12288, 16384, b"rw-s", "/dev/shm/x"),
-            map(20480, 24576, b"rw-p", "[stack]"),
-        ];
+        let map = |from: usize, to: usize, rights, name| Mapping { range: from..to, rights, offset: 0, device: "00:00", inode: 0, name };
+        let maps =
+            [map(4096, 8192, "rw-p", ""), map(8192, 12288, "rw-p", "[heap]"), map(12288, 16384, "rw-s", "/dev/shm/x"), map(20480, 24576, "rw-p", "[stack]")];
         assert!(is_plain(&maps, &(4096..12288), true));
         assert!(!is_plain(&maps, &(4096..16384), true), "shared memory of the program's own");
         assert!(!is_plain(&maps, &(16384..20480), true), "nothing there");

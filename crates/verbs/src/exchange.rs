@@ -16,6 +16,9 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 
+/// Of the kernel's pages, bytes.
+pub(crate) const PAGE: usize = 4096;
+
 /// A descriptor that stops all who touch memory that is away; `None`: the system gives none.
 pub(crate) fn stopper() -> Option<Userfault> {
     Userfault::open(Faults::All, 0)
@@ -70,6 +73,22 @@ pub(crate) unsafe fn exchange(stopper: Userfault, pages: &Range<usize>, base: us
 fn put_back(done: Result<*mut c_void, Errno>) {
     if done.is_err() {
         std::process::abort();
+    }
+}
+
+/// Puts a second mapping of the memory at `base` in the place of the pages, with their content, in
+/// one step. It takes no lock and no memory.
+///
+/// # Safety
+/// As [`exchange`], while no other thread of the process runs.
+pub(crate) unsafe fn exchange_alone(pages: &Range<usize>, base: usize) -> bool {
+    let (length, from) = (pages.len(), core::ptr::with_exposed_provenance_mut::<u8>(pages.start));
+    let own = core::ptr::with_exposed_provenance_mut::<u8>(base);
+    // SAFETY: the caller's; both are mapped for as many bytes. An old length of zero makes a second
+    // mapping of shared pages, which takes the place of the first ones.
+    unsafe {
+        bytes::copy(own, from, length);
+        mremap_fixed(own.cast(), 0, length, MremapFlags::MAYMOVE, from.cast()).is_ok()
     }
 }
 

@@ -22,16 +22,17 @@
 //! The longest stop is that for the most [`BYTES`], whose new pages are there before it: about 20
 //! ms where 4 GB are copied in a second.
 
+use crate::exchange::{PAGE, exchange_alone};
 use crate::tracing::{SEIZE, Scope};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::bytes;
+use bellwire_memory::mappings::{Mapping, list};
 use bellwire_memory::signals::Blocked;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr::null_mut;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ops::Range;
 
 /// Bytes for which all threads are stopped: fewer are not worth it, more would keep them too long.
@@ -47,7 +48,6 @@ const GRACE: u64 = 2_000_000_000;
 /// Between two looks whether a thread has stopped, ns.
 const PAUSE: i64 = 20_000;
 const STACK: usize = 256 << 10;
-const PAGE: usize = 4096;
 /// After as many failures in a row it is not tried any more.
 const FAILURES_MAX: u32 = 3;
 
@@ -138,9 +138,8 @@ struct Work {
     process: c_int,
     caller: c_int,
     tasks: OwnedFd,
-    from: *mut u8,
-    to: *mut u8,
-    length: usize,
+    pages: Range<usize>,
+    base: usize,
     names: [u64; 512],
     threads: [Traced; THREADS_MAX],
     count: usize,
@@ -155,9 +154,8 @@ impl Order {
             process,
             caller,
             tasks,
-            from: core::ptr::with_exposed_provenance_mut(pages.start),
-            to: core::ptr::with_exposed_provenance_mut(base),
-            length: pages.len(),
+            pages: pages.clone(),
+            base,
             names: [0; 512],
             threads: [Traced { thread: 0, has_stopped: false, signal: 0 }; THREADS_MAX],
             count: 0,
@@ -236,20 +234,16 @@ extern "C" fn helper(order: *mut c_void) -> c_int {
         return 0;
     }
     // Release: to the acquire in `carry_out`, here and below.
-    let is_done = match work.stop_all() {
+    let stage = match work.stop_all() {
         Stopped::All => {
             order.stage.store(EXCHANGING, Ordering::Release);
             // SAFETY: the caller's promises, and all others have stopped.
-            unsafe { work.exchange() }
+            if unsafe { exchange_alone(&work.pages, work.base) } { DONE } else { NOTHING }
         }
-        Stopped::Late => {
-            order.stage.store(LATE, Ordering::Release);
-            work.let_go();
-            return 0;
-        }
-        Stopped::Not => false,
+        Stopped::Late => LATE,
+        Stopped::Not => NOTHING,
     };
-    order.stage.store(if is_done { DONE } else { NOTHING }, Ordering::Release);
+    order.stage.store(stage, Ordering::Release);
     work.let_go();
     0
 }
@@ -361,20 +355,10 @@ impl Work {
         true
     }
 
-    /// # Safety
-    /// As [`exchange_frozen`], and no other thread of the process runs.
-    unsafe fn exchange(&self) -> bool {
-        // SAFETY: the caller's. An old length of zero makes a second mapping of shared pages.
-        unsafe {
-            bytes::copy(self.to, self.from.cast_const(), self.length);
-            mremap_fixed(self.to.cast(), 0, self.length, MremapFlags::MAYMOVE, self.from.cast()).is_ok()
-        }
-    }
-
     /// Whether the engine's memory lies in the place of the pages.
     fn is_exchanged(&self) -> bool {
-        let Ok(text) = std::fs::read_to_string("/proc/self/maps") else { return false };
-        let places = [self.from, self.to].map(|at| place(&text, at.addr() as u64));
+        let Ok(maps) = list() else { return false };
+        let places = [self.pages.start, self.base].map(|at| place(&maps, at));
         places[0].is_some() && places[0] == places[1]
     }
 
@@ -400,17 +384,10 @@ impl Work {
     }
 }
 
-/// The file that is mapped at an address, by `/proc/self/maps`, with its device, and the place in
+/// The file that is mapped at an address, by a list of mappings, with its device, and the place in
 /// it.
-fn place(maps: &str, at: u64) -> Option<(&str, &str, u64)> {
-    maps.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
-        let offset = u64::from_str_radix(words.nth(1)?, 16).ok()?;
-        let (device, file) = (words.next()?, words.next()?);
-        (from <= at && at < to && file != "0").then(|| (device, file, offset + (at - from)))
-    })
+fn place(maps: &str, at: usize) -> Option<(&str, u64, u64)> {
+    maps.lines().filter_map(Mapping::parse).find_map(|mapping| mapping.place(at))
 }
 
 /// An entry of a folder: its length, and the number that is its name.

@@ -265,7 +265,7 @@ fn the_longest_stop() {
 #[test]
 fn places_in_files() {
     let maps = "1000-3000 rw-s 00002000 00:01 77 /memfd:x (deleted)\n3000-4000 rw-p 00000000 00:00 0 \n";
-    assert_eq!(place(maps, 0x2008), Some(("00:01", "77", 0x3008)));
+    assert_eq!(place(maps, 0x2008), Some(("00:01", 77, 0x3008)));
     assert_eq!(place(maps, 0x3000), None, "private memory");
     assert_eq!(place(maps, 0x4000), None, "nothing");
 }
