@@ -4,11 +4,12 @@
 //! Nobody can be more than one collective call ahead of another, so there are places for two, told
 //! apart by their number. What else comes is not ours and is dropped.
 //!
-//! **Dead processes are noticed.** A process fails with the rank of another if a message to it
-//! comes back, or if it waits for one whose connection has ended; it asks those it waits for now
-//! and then, so that there is a connection. Then it tells those who would wait for it, and they
-//! tell on. So every process that waits fails: the one that it waits for is gone, or waits itself,
-//! or has failed and has said so.
+//! **Dead processes are noticed.** A process fails with the rank of another if it waits for one
+//! whose connection has ended, or if a message to it comes back, unless the other one has closed
+//! its endpoint: that one waits for nothing any more. It asks those it waits for now and then, so
+//! that there is a connection. Then it tells those who would wait for it, and they tell on. So
+//! every process that waits fails: the one that it waits for is gone, or waits itself, or has
+//! failed and has said so.
 
 use crate::Error;
 use bellwire_am::{Bundle, Death, EndpointId, MEDIUM_BYTES_MAX, Message, Name, Status};
@@ -23,6 +24,8 @@ use std::time::Duration;
 pub const BLOCK_MAX_BYTES: usize = 1 << 20;
 /// How long to wait for a message before its sender is asked whether it is there.
 const ASK_AFTER: Duration = Duration::from_millis(200);
+/// Longest sleep while messages are out.
+const SLICE: Duration = Duration::from_millis(100);
 /// Rounds that a call can have.
 const ROUNDS_MAX: usize = 32;
 
@@ -64,6 +67,16 @@ pub struct Collective {
     turn: Mutex<bool>,
 }
 
+/// Waits until each message of an endpoint has been handled, or has come back.
+pub(crate) fn settled(bundle: &Bundle, endpoint: EndpointId) -> Result<(), Error> {
+    while bundle.outstanding(endpoint)? != 0 {
+        if bundle.poll()? == 0 {
+            bundle.wait(Some(SLICE))?;
+        }
+    }
+    Ok(())
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -88,8 +101,7 @@ impl Collective {
         bundle.set_error_handler(endpoint, move |returned| {
             let mut arrived = lock(&on_return);
             arrived.gone.insert(returned.index);
-            // A process that closes its endpoint does not wait for this one any more. It may have
-            // handled the part, and ended well; if it did not, those who wait for it notice.
+            // It may have handled the part, and ended well; if not, those who wait for it notice.
             let has_left = match returned.death {
                 None => returned.status == Status::BadEndpoint,
                 Some(death) => death == Death::Broken(Cause::Peer(DisconnectReason::Requested)),
@@ -205,16 +217,11 @@ impl Collective {
         self.settle(bundle)
     }
 
-    /// Waits until each message of this endpoint has been handled, or has come back. A process
-    /// that ends well does so after its last call: a message of it may still be on its way by one
-    /// connection when the end of another one tells the peer that it is gone.
+    /// Waits until all messages of this endpoint are [`settled`]. A process that ends well does so
+    /// after its last call: a message of it may still be on its way by one connection when the end
+    /// of another one tells the peer that it is gone.
     pub(crate) fn settle(&self, bundle: &Bundle) -> Result<(), Error> {
-        while bundle.outstanding(self.endpoint)? != 0 {
-            if bundle.poll()? == 0 {
-                bundle.wait(Some(ASK_AFTER))?;
-            }
-        }
-        Ok(())
+        settled(bundle, self.endpoint)
     }
 }
 

@@ -6,7 +6,7 @@
 //! take no handler number from the program. Each process makes up its tags, at random, and tells
 //! them with its names: nobody outside of the job knows them.
 
-use crate::collective::Collective;
+use crate::collective::{Collective, settled};
 use crate::{Error, Exchange};
 use bellwire_am::{Bundle, Device, EndpointId, Message, NAME_BYTES, Name};
 use bellwire_via::nic::{NicConfig, Udp};
@@ -14,12 +14,9 @@ use bellwire_via::wire::udp::{address_from, host_address};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a process tells: two names and their tags.
 const BLOCK_BYTES: usize = 2 * (NAME_BYTES + 8);
-/// Longest sleep while requests are out.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// This process among those of its job, and its endpoint, whose entry *i* is process *i* (also this
 /// one).
@@ -161,8 +158,8 @@ impl Team {
     }
 
     /// Ends well: waits until all requests of this process's endpoint are handled, then until all
-    /// others have come so far. Collective. After it no request is in danger, whichever process
-    /// ends first.
+    /// others have come so far and have heard it of this process. Collective. After it no request
+    /// is in danger, whichever process ends first.
     ///
     /// # Errors
     /// As of [`barrier`](Self::barrier). The endpoints are closed in any case.
@@ -175,11 +172,7 @@ impl Team {
     /// # Errors
     /// As there.
     pub fn settle(&self) -> Result<(), Error> {
-        while self.bundle.outstanding(self.endpoint)? != 0 {
-            if self.bundle.poll()? == 0 {
-                self.bundle.wait(Some(SLICE))?;
-            }
-        }
+        settled(&self.bundle, self.endpoint)?;
         self.barrier()?;
         self.collective.settle(&self.bundle)
     }
