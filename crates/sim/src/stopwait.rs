@@ -88,8 +88,14 @@ pub struct Statistics {
 struct Bound {
     payload: Vec<u8>,
     tries: u32,
-    stamp: u16,
     at: Instant,
+}
+
+impl Bound {
+    /// Which transmission the latest one was, as far as the header has room.
+    fn stamp(&self) -> u16 {
+        self.tries as u16
+    }
 }
 
 /// A sending channel: its state stays when it is unbound.
@@ -111,8 +117,6 @@ struct Receiver {
 struct Row {
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
-    /// Packets to this NIC that are not acknowledged.
-    unacknowledged: usize,
 }
 
 /// One packet to be sent: to which NIC, its bytes.
@@ -146,11 +150,7 @@ impl Channels {
     /// A table for so many NICs.
     pub fn new(config: Config, nics: usize, seed: u64) -> Self {
         let channels = config.channels.clamp(1, 256);
-        let row = || Row {
-            senders: (0..channels).map(|_| Sender::default()).collect(),
-            receivers: (0..256).map(|_| Receiver::default()).collect(),
-            unacknowledged: 0,
-        };
+        let row = || Row { senders: (0..channels).map(|_| Sender::default()).collect(), receivers: (0..256).map(|_| Receiver::default()).collect() };
         Self {
             config,
             rows: (0..nics).map(|_| row()).collect(),
@@ -169,7 +169,7 @@ impl Channels {
     /// Packets to a NIC that are not acknowledged: those of an endpoint to be unloaded are counted
     /// so by destination.
     pub fn unacknowledged(&self, nic: u32) -> usize {
-        self.rows.get(nic as usize).map_or(0, |r| r.unacknowledged)
+        self.rows.get(nic as usize).map_or(0, |r| r.senders.iter().filter(|s| s.bound.is_some()).count())
     }
 
     /// Binds a channel to a packet and sends it. `false`: all channels to that NIC are bound.
@@ -181,25 +181,19 @@ impl Channels {
             Numbers::Bit => s.number ^ 1,
             Numbers::Word => s.number.wrapping_add(1),
         };
-        s.bound = Some(Bound { payload: payload.to_vec(), tries: 0, stamp: 0, at: now });
-        row.unacknowledged += 1;
+        s.bound = Some(Bound { payload: payload.to_vec(), tries: 0, at: now });
         self.statistics.sent += 1;
         self.transmit(now, to, channel);
         true
     }
 
     fn transmit(&mut self, now: Instant, to: u32, channel: usize) {
-        let wait = {
-            let Some(Bound { tries, .. }) = self.rows[to as usize].senders[channel].bound else { return };
-            let doubled = self.config.timeout.0.saturating_mul(1 << tries.min(20)).min(self.config.timeout_max.0).max(2);
-            Duration(doubled / 2 + self.random.below(doubled / 2))
-        };
         let s = &mut self.rows[to as usize].senders[channel];
         let Some(b) = &mut s.bound else { return };
+        let doubled = self.config.timeout.0.saturating_mul(1 << b.tries.min(20)).min(self.config.timeout_max.0).max(2);
+        b.at = now + Duration(doubled / 2 + self.random.below(doubled / 2));
         b.tries += 1;
-        b.stamp = b.stamp.wrapping_add(1);
-        b.at = now + wait;
-        let mut packet = header(DATA, channel, s.generation, s.number, b.stamp).to_vec();
+        let mut packet = header(DATA, channel, s.generation, s.number, b.stamp()).to_vec();
         packet.extend_from_slice(&b.payload);
         self.out.push_back((to, packet));
     }
@@ -232,7 +226,6 @@ impl Channels {
                     // Unbound: the receiver may have taken it or not, and old copies may be under
                     // way. A new generation makes both the same.
                     s.generation = s.generation.wrapping_add(1);
-                    self.rows[to].unacknowledged -= 1;
                     self.statistics.returned += 1;
                     self.returned.push_back((to as u32, b.payload));
                 }
@@ -241,7 +234,7 @@ impl Channels {
     }
 
     /// A packet of another NIC. `take` is given what is new, and says whether there is room.
-    pub fn handle_packet(&mut self, now: Instant, from: u32, packet: &[u8], take: impl FnOnce(&[u8]) -> bool) {
+    pub fn handle_packet(&mut self, from: u32, packet: &[u8], take: impl FnOnce(&[u8]) -> bool) {
         let Some((&[kind, channel, g0, g1, n0, n1, s0, s1], payload)) = packet.split_first_chunk::<HEADER_BYTES>() else { return };
         let (generation, number, stamp) = (u16::from_le_bytes([g0, g1]), u16::from_le_bytes([n0, n1]), u16::from_le_bytes([s0, s1]));
         if from as usize >= self.rows.len() {
@@ -249,7 +242,7 @@ impl Channels {
         }
         match kind {
             DATA => self.take_in(from, usize::from(channel), (generation, number, stamp), payload, take),
-            ACK | NACK if payload.is_empty() => self.answered(now, from, usize::from(channel), (generation, number, stamp), kind == ACK),
+            ACK | NACK if payload.is_empty() => self.answered(from, usize::from(channel), (generation, number, stamp), kind == ACK),
             _ => {}
         }
     }
@@ -279,19 +272,15 @@ impl Channels {
         self.out.push_back((from, header(kind, channel, generation, number, stamp).to_vec()));
     }
 
-    fn answered(&mut self, now: Instant, from: u32, channel: usize, (generation, number, stamp): (u16, u16, u16), accepted: bool) {
-        let row = &mut self.rows[from as usize];
-        let Some(s) = row.senders.get_mut(channel) else { return };
+    fn answered(&mut self, from: u32, channel: usize, (generation, number, stamp): (u16, u16, u16), accepted: bool) {
+        let Some(s) = self.rows[from as usize].senders.get_mut(channel) else { return };
         let is_ours = s.generation == generation && s.number == number;
-        let Some(b) = s.bound.as_mut().filter(|_| is_ours) else { return self.statistics.stale += 1 };
+        let Some(b) = s.bound.as_ref().filter(|_| is_ours) else { return self.statistics.stale += 1 };
         if accepted {
             s.bound = None;
-            row.unacknowledged -= 1;
-        } else if b.stamp == stamp {
-            // It goes again by its timer, whose time is that of the back-off.
-            b.at = b.at.max(now);
-        } else {
+        } else if b.stamp() != stamp {
             self.statistics.stale += 1;
         }
+        // A refused packet goes again by its timer, whose time is that of the back-off.
     }
 }

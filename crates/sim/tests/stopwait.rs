@@ -107,7 +107,7 @@ fn a_header_has_eight_bytes() {
     assert_eq!(world.nic(0).poll_transmit().unwrap().1.len(), HEADER_BYTES + 8);
     // Strangers' packets: nothing happens.
     for bytes in [&[][..], &[1; 7], &[9; 20], &[2; 20], &[2; 8]] {
-        world.nic(0).handle_packet(now, 1, bytes, |_| panic!("none of them carries anything"));
-        world.nic(0).handle_packet(now, 77, bytes, |_| panic!("none of them carries anything"));
+        world.nic(0).handle_packet(1, bytes, |_| panic!("none of them carries anything"));
+        world.nic(0).handle_packet(77, bytes, |_| panic!("none of them carries anything"));
     }
 }

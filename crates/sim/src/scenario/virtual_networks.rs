@@ -4,6 +4,7 @@
 use super::client_server::{self as shared, Case, Figures};
 use super::traffic::{transport, transports};
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError, traffic};
+use crate::resident::PAYLOAD_BYTES_MAX;
 use bellwire_report::model::{Axis, Cell, Column, Plot, Report, Scale, Unit};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -25,7 +26,7 @@ The server's processor is the bottleneck, unless NICs are told to take longer fo
         shared::FRAMES,
         shared::OUTSTANDING,
         shared::INBOX,
-        OptionSpec::one("size", Kind::Count(0, 8192), "16", "bytes of a request; replies have one word"),
+        OptionSpec::one("size", Kind::Count(0, PAYLOAD_BYTES_MAX as u64), "16", "bytes of a request; replies have one word"),
         shared::TAKE,
         shared::WRITE,
         shared::SWITCH,

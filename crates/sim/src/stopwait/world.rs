@@ -84,7 +84,7 @@ impl ChannelWorld {
                 // A checksum finds what was damaged.
                 if let Some(from) = from.filter(|_| !datagram.corrupted) {
                     let (arrived, refuses) = (&mut self.arrived, self.random.below(1000) < self.refusing);
-                    self.nics[nic].handle_packet(next, from as u32, &datagram.bytes, |payload| {
+                    self.nics[nic].handle_packet(from as u32, &datagram.bytes, |payload| {
                         if !refuses {
                             arrived.push_back((from as u32, nic as u32, payload.to_vec()));
                         }
