@@ -2,13 +2,15 @@
 //! Which addresses this host has, and its own address towards another. The kernel is asked by
 //! binding and connecting a socket of datagrams, which sends nothing.
 //!
-//! The calls go to the kernel without the C library's functions. librspreload, which is loaded
+//! The calls go to the kernel without the C library's functions, as rustix makes them on Linux
+//! (`tests/verbs/cm.sh` would show if it did not). librspreload, which is loaded
 //! beside this library, takes `socket` and `connect` of the process for its rsockets: those would
 //! ask this device for the way, without end.
 
-use super::address::{device_at, parse, store};
-use core::ffi::c_long;
-use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
+use super::address::device_at;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, socket_with};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Whether an address is one of this host's interfaces, or a device's.
@@ -40,38 +42,19 @@ pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr) -> Result<IpAddr, i
 /// The socket.
 struct Asking(OwnedFd);
 
-/// The result of a system call, or its error.
-fn checked(result: c_long) -> Result<c_long, i32> {
-    if result < 0 { Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)) } else { Ok(result) }
-}
-
 impl Asking {
     /// A socket that is bound to an address.
     fn at(address: &SocketAddr) -> Result<Self, i32> {
-        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-        // SAFETY: numbers.
-        let fd = checked(unsafe { libc::syscall(libc::SYS_socket, family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: a new descriptor, which nobody else has.
-        let socket = Self(unsafe { OwnedFd::from_raw_fd(fd as i32) });
-        socket.give(libc::SYS_bind, address)?;
-        Ok(socket)
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(Errno::raw_os_error)?;
+        bind(&socket, address).map_err(Errno::raw_os_error)?;
+        Ok(Self(socket))
     }
 
     /// The host's own address towards another.
     fn towards(&self, address: &SocketAddr) -> Result<SocketAddr, i32> {
-        self.give(libc::SYS_connect, address)?;
-        let mut bytes = [0_u8; 28];
-        let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: room for an address of either family, as long as it says.
-        checked(unsafe { libc::syscall(libc::SYS_getsockname, self.0.as_raw_fd(), bytes.as_mut_ptr(), &raw mut length) })?;
-        parse(&bytes).ok_or(libc::EHOSTUNREACH)
-    }
-
-    /// A call that takes an address.
-    fn give(&self, call: c_long, address: &SocketAddr) -> Result<(), i32> {
-        let bytes = store(address);
-        // SAFETY: an address of the kernel's shape, as long as it says.
-        checked(unsafe { libc::syscall(call, self.0.as_raw_fd(), bytes.as_ptr(), bytes.len()) }).map(|_| ())
+        connect(&self.0, address).map_err(Errno::raw_os_error)?;
+        getsockname(&self.0).and_then(SocketAddr::try_from).map_err(Errno::raw_os_error)
     }
 }
 
