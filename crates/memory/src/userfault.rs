@@ -87,8 +87,8 @@ impl Message {
 pub struct Userfault(OwnedFd);
 
 impl Userfault {
-    /// What this kernel can do for such a descriptor ([`feature`]); `None`: there is none to be
-    /// had.
+    /// The [`feature`]s that this kernel has for such a descriptor; `None` if the process can have
+    /// no such descriptor.
     pub fn features(faults: Faults) -> Option<u64> {
         // A descriptor agrees once, so this one is for asking.
         agree(&descriptor(faults)?, 0)

@@ -43,7 +43,7 @@ pub(crate) enum Scope {
     Own,
     /// Its children, and those that name it.
     Named,
-    /// What its capabilities allow, which the attempt shows.
+    /// Any, if it has the capability; an attempt shows whether it does.
     Privileged,
     /// Nothing.
     Nothing,
