@@ -4,7 +4,7 @@
 # become root, nobody and another user. root and nobody run kv_store and Active Messages at the
 # host's own address, both ways: by UDP without a grant, by shared memory with both grants, and not
 # at all with one grant and no UDP. Then the same beside an outsider, who has taken all their names
-# first (outsider.c).
+# first (outsider.c), and beside one who sends them sockets that take an hour to close (lingerer.c).
 set -u
 vipl=$1 am=$2 out=$3
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -16,7 +16,8 @@ fi
 ip link set lo up && ip addr add 10.78.0.1/24 dev lo || exit 1
 work=$(mktemp -d) || exit 1
 outsider=
-trap 'if [ -n "$outsider" ]; then kill $outsider 2>/dev/null; fi; rm -rf "$work"' EXIT
+lingerer=
+trap 'for p in $outsider $lingerer; do kill $p 2>/dev/null; done; rm -rf "$work"' EXIT
 # Where every user may read and run it.
 chmod 755 "$work"
 mkdir "$work/lib" "$work/bin"
@@ -27,7 +28,7 @@ if [ -n "$soname" ] && [ "$soname" != libbellwire_am.so ]; then ln -s libbellwir
 c="${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -Wall"
 $c -I"$root/ffi/vipl/include" "$root"/examples/c/kv_store.c "$root"/examples/c/common.c -o "$work/bin/kv_store" -L"$work/lib" -lvipl -lpthread || exit 1
 $c -I"$root/ffi/am/include" "$root"/examples/am/ask.c -o "$work/bin/ask" -L"$work/lib" -lbellwire_am || exit 1
-cp "$out/outsider" "$work/bin/" || exit 1
+cp "$out/outsider" "$out/lingerer" "$work/bin/" || exit 1
 chmod -R a+rX "$work"
 export LD_LIBRARY_PATH="$work/lib" BELLWIRE_ADDRESS=10.78.0.1
 unset BELLWIRE_ALLOW BELLWIRE_MODE BELLWIRE_UDP BELLWIRE_SHM
@@ -108,5 +109,30 @@ code=$?
 outsider=
 tail -n 1 "$work/outsider"
 if [ $code != 0 ]; then sort "$work/breaches" | uniq -c | head -n 20; failed="$failed [breaches]"; fi
+
+# Another user's sockets that linger for an hour: the server goes on, and keeps none of them.
+lingers() {
+    # shellcheck disable=SC2086 # words
+    $SERVER timeout -k 1 60 stdbuf -oL "$work/bin/kv_store" server --clients 1 >"$work/server" 2>&1 &
+    server=$!
+    tries=0
+    until grep -q waiting "$work/server" || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+    $stranger "$work/bin/lingerer" 3600 >"$work/lingerer" 2>&1 &
+    lingerer=$!
+    tries=0
+    until [ "$(sed -n '$s/sent //p' "$work/lingerer")" -ge 200 ] 2>/dev/null || [ $tries -gt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+    # shellcheck disable=SC2086
+    $CLIENT timeout 60 "$work/bin/kv_store" client --operations 300 --name kv_store@10.78.0.1 >"$work/client" 2>&1
+    code=$?
+    if [ $code != 0 ]; then code=1; kill $server 2>/dev/null; fi
+    wait $server
+    sent=$(sed -n '$s/sent //p' "$work/lingerer")
+    kill $lingerer 2>/dev/null
+    wait $lingerer 2>/dev/null
+    lingerer=
+    [ "${sent:-0}" -ge 200 ] || { cat "$work/lingerer"; code=1; }
+    judge "kv_store, $way, a stranger's sockets that linger ($sent)" 0 $code
+}
+both_ways lingers
 if [ -n "$failed" ]; then echo "failed:$failed"; exit 1; fi
 echo "users of one host: all well"

@@ -64,7 +64,7 @@ fn listen() -> Result<(OwnedFd, String), Error> {
     Err(Error::NoRendezvous("no name is free to offer the shared memory under"))
 }
 
-fn is_same_user(socket: &OwnedFd) -> Result<bool, Error> {
+fn is_same_user(socket: &fd_passing::Socket) -> Result<bool, Error> {
     Ok(fd_passing::peer_credentials(socket.as_fd())?.uid == rustix::process::geteuid().as_raw())
 }
 

@@ -10,10 +10,14 @@
 //! Nothing here waits: every call asks for it, whatever the socket's flags are. All descriptors are
 //! close-on-exec. Called when links are made and broken, never on the data path.
 
+mod closing;
+
+pub use closing::Socket;
+
 use crate::error::MemoryError;
 use core::mem::MaybeUninit;
 use rustix::cmsg_space;
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -22,6 +26,9 @@ use rustix::net::{
 
 /// Most descriptors in one message.
 pub const FDS_MAX: usize = 8;
+
+/// Most descriptors that the kernel carries in one message.
+const KERNEL_FDS_MAX: usize = 253;
 
 /// Most bytes of an abstract name: `sun_path` without its leading zero.
 pub const NAME_MAX: usize = 107;
@@ -87,9 +94,12 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
 ///
 /// # Errors
 /// [`MemoryError::WouldBlock`]: nothing there. [`MemoryError::PeerClosed`]: the end (or an empty message, which nobody may send).
-/// [`MemoryError::Truncated`]: more bytes than `buffer` holds or more descriptors than [`FDS_MAX`]; all of the message is gone, its descriptors closed.
+/// [`MemoryError::Truncated`]: more bytes than `buffer` holds, more descriptors than [`FDS_MAX`],
+/// or one that is neither pipe nor memory nor pidfd. All of the message is gone, its descriptors
+/// closed, by a thread if that may wait.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received, MemoryError> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
+    // As many as the kernel carries: those that find no room it would close itself, here.
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(KERNEL_FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
@@ -105,7 +115,10 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received, Me
             fds.extend(rights);
         }
     }
-    // Alignment may leave the kernel room for one or two descriptors more than FDS_MAX.
+    if !fds.iter().all(|fd| closing::closes_at_once(fd.as_fd())) {
+        fds.into_iter().for_each(closing::close_later);
+        return Err(MemoryError::Truncated);
+    }
     if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || fds.len() > FDS_MAX {
         return Err(MemoryError::Truncated);
     }
@@ -176,12 +189,12 @@ pub fn listen_abstract(name: &[u8]) -> Result<OwnedFd, MemoryError> {
 /// # Errors
 /// [`MemoryError::ConnectionRefused`]: nobody listens there. [`MemoryError::WouldBlock`]: the listener's backlog is full; try again later.
 /// [`MemoryError::BadName`]; [`MemoryError::Os`].
-pub fn connect_abstract(name: &[u8]) -> Result<OwnedFd, MemoryError> {
+pub fn connect_abstract(name: &[u8]) -> Result<Socket, MemoryError> {
     let address = address_of(name)?;
     let socket = new_socket()?;
     loop {
         match connect(&socket, &address) {
-            Ok(()) => return Ok(socket),
+            Ok(()) => return Ok(Socket::new(socket)),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(MemoryError::os("connect", errno)),
         }
@@ -192,10 +205,10 @@ pub fn connect_abstract(name: &[u8]) -> Result<OwnedFd, MemoryError> {
 ///
 /// # Errors
 /// [`MemoryError::Os`], such as no descriptors left; the connection then stays in the backlog.
-pub fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, MemoryError> {
+pub fn accept(listener: BorrowedFd<'_>) -> Result<Option<Socket>, MemoryError> {
     loop {
         match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) => return Ok(Some(socket)),
+            Ok(socket) => return Ok(Some(Socket::new(socket))),
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::INTR | Errno::CONNABORTED) => {}
             Err(errno) => return Err(MemoryError::os("accept4", errno)),

@@ -8,7 +8,7 @@
 
 use bellwire_memory::MemoryError;
 use bellwire_memory::event::{BellSet, PeerBell, pipe_of_bell};
-use bellwire_memory::fd_passing::{self, Credentials, Received};
+use bellwire_memory::fd_passing::{self, Credentials, Received, Socket};
 use bellwire_memory::pidfd;
 use bellwire_memory::region::{Access, Region, RegionKind, RemoteRegion};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -31,7 +31,7 @@ fn wait_for(fd: BorrowedFd<'_>) {
     assert_eq!(poll(&mut fds, Some(&limit)), Ok(1), "nothing came");
 }
 
-fn receive(socket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
+fn receive(socket: &Socket) -> (Vec<u8>, Vec<OwnedFd>) {
     wait_for(socket.as_fd());
     let mut buffer = [0; 64];
     let Received { len, fds } = fd_passing::receive(socket.as_fd(), &mut buffer).unwrap();
@@ -41,7 +41,7 @@ fn receive(socket: &OwnedFd) -> (Vec<u8>, Vec<OwnedFd>) {
 /// A peer process and the connection to it; killed when dropped.
 struct Peer {
     process: Child,
-    socket: OwnedFd,
+    socket: Socket,
 }
 
 impl Peer {
@@ -88,7 +88,7 @@ fn peer() {
 }
 
 /// Gives a region, a pidfd and a bell, and answers the first ring.
-fn gives(socket: &OwnedFd) {
+fn gives(socket: &Socket) {
     let region = Region::create("given", LEN, RegionKind::WriterOwned).unwrap();
     region.bytes().copy_in(0, b"before").unwrap();
     let mut bells = BellSet::create().unwrap();
@@ -104,7 +104,7 @@ fn gives(socket: &OwnedFd) {
 }
 
 /// Takes shared memory, tries to resize it, writes into it.
-fn takes(socket: &OwnedFd) {
+fn takes(socket: &Socket) {
     let (bytes, mut fds) = receive(socket);
     assert_eq!((bytes.as_slice(), fds.len()), (&b"memory"[..], 1));
     let memfd = fds.remove(0);
@@ -118,13 +118,13 @@ fn takes(socket: &OwnedFd) {
 }
 
 /// Leaves a child behind that keeps the socket open, then waits to be killed.
-fn forks(socket: &OwnedFd) {
+fn forks(socket: &Socket) {
     let me = pidfd::own().unwrap();
     // SAFETY: the child calls nothing but poll and _exit, which are async-signal-safe.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        let mut hang_up = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut hang_up = libc::pollfd { fd: socket.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd; the process ends at once after.
         unsafe {
             libc::poll(&raw mut hang_up, 1, 20_000);

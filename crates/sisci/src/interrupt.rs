@@ -14,10 +14,11 @@ use crate::message::{Answer, Hello, MESSAGE_MAX, Wish, data_interrupt_name, inte
 use crate::rendezvous::{Deadline, Listener, Owner, call, wait_for};
 use crate::service::{Peer, Source};
 use crate::thread;
+use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_memory::counter::{Counter, CounterAdder, Taken};
 use bellwire_memory::event::Bell;
-use bellwire_memory::{MemoryError, fd_passing};
+use bellwire_memory::fd_passing::{self, Socket};
 use rustix::event::{PollFlags, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -358,7 +359,7 @@ pub struct DataInterrupt {
 struct Inbox {
     set: OwnedFd,
     closed: Bell,
-    senders: Mutex<(u64, BTreeMap<u64, OwnedFd>)>,
+    senders: Mutex<(u64, BTreeMap<u64, Socket>)>,
 }
 
 impl Inbox {
@@ -369,7 +370,7 @@ impl Inbox {
         Ok(Self { set, closed, senders: Mutex::new((1, BTreeMap::new())) })
     }
 
-    fn add(&self, socket: OwnedFd) -> Result<(), Error> {
+    fn add(&self, socket: Socket) -> Result<(), Error> {
         let mut senders = locked(&self.senders);
         if senders.1.len() >= CALLERS_MAX {
             return Err(Error::NoSpace);

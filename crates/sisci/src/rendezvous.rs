@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::message::{Answer, Hello, MESSAGE_MAX, Wish};
 use crate::nodes::Nodes;
 use crate::service::{Peer, Service, Source};
-use bellwire_memory::{MemoryError, fd_passing};
+use bellwire_memory::MemoryError;
+use bellwire_memory::fd_passing::{self, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -121,7 +122,7 @@ impl Source for Listener {
 }
 
 impl Shared {
-    fn take(self: &Arc<Self>, caller: OwnedFd) {
+    fn take(self: &Arc<Self>, caller: Socket) {
         let Ok(credentials) = fd_passing::peer_credentials(caller.as_fd()) else { return };
         if !may(&self.nodes, credentials) {
             let refusal = Answer { result: Err(Error::ConnectionRefused), size: 0 };

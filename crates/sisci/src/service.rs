@@ -5,7 +5,8 @@
 use crate::error::Error;
 use crate::thread;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
-use bellwire_memory::{fd_passing, pidfd};
+use bellwire_memory::fd_passing::{self, Socket};
+use bellwire_memory::pidfd;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -22,13 +23,13 @@ pub(crate) trait Source: Send + Sync {
 /// even if a forked child keeps the connection open.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub socket: OwnedFd,
+    pub socket: Socket,
     pidfd: Option<OwnedFd>,
 }
 
 impl Peer {
     /// `pid` 0: of another pid namespace; then the connection tells alone.
-    pub fn new(socket: OwnedFd, pid: i32) -> Self {
+    pub fn new(socket: Socket, pid: i32) -> Self {
         Self { socket, pidfd: pidfd::open(pid).ok() }
     }
 

@@ -9,7 +9,7 @@
 //! `/proc/net/unix`. So another user can take no name over, and can keep none from its user.
 
 use bellwire_memory::MemoryError;
-use bellwire_memory::fd_passing::{self, Credentials};
+use bellwire_memory::fd_passing::{self, Credentials, Socket};
 use core::fmt;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeSet;
@@ -176,7 +176,7 @@ impl OwnedName {
     ///
     /// # Errors
     /// [`MemoryError::ConnectionRefused`]: none does; others.
-    pub(crate) fn reach(&self, user: u32) -> Result<(OwnedFd, Credentials), MemoryError> {
+    pub(crate) fn reach(&self, user: u32) -> Result<(Socket, Credentials), MemoryError> {
         match connect(self.of(user).as_bytes(), user) {
             Ok(Ok(reached)) => Ok(reached),
             // Taken by another user, or full, and then whose it is cannot be seen.
@@ -186,7 +186,7 @@ impl OwnedName {
         }
     }
 
-    fn reach_suffixed(&self, user: u32, or: MemoryError) -> Result<(OwnedFd, Credentials), MemoryError> {
+    fn reach_suffixed(&self, user: u32, or: MemoryError) -> Result<(Socket, Credentials), MemoryError> {
         self.suffixed(user).iter().find_map(|name| connect(name.as_bytes(), user).ok()?.ok()).ok_or(or)
     }
 
@@ -230,7 +230,7 @@ impl OwnedName {
     ///
     /// # Errors
     /// [`MemoryError::ConnectionRefused`]: none does; others.
-    pub(crate) fn reach_allowed(&self, own: u32, allow: &Allow) -> Result<(OwnedFd, Credentials), MemoryError> {
+    pub(crate) fn reach_allowed(&self, own: u32, allow: &Allow) -> Result<(Socket, Credentials), MemoryError> {
         let mut worst = MemoryError::ConnectionRefused;
         for user in allow.users().filter(|user| *user != own) {
             match self.reach(user) {
@@ -258,7 +258,7 @@ const ACCEPTS: u32 = 0x1_0000;
 /// The process there is not the user's whose name it has taken.
 struct Impostor;
 
-fn connect(name: &[u8], user: u32) -> Result<Result<(OwnedFd, Credentials), Impostor>, MemoryError> {
+fn connect(name: &[u8], user: u32) -> Result<Result<(Socket, Credentials), Impostor>, MemoryError> {
     let socket = fd_passing::connect_abstract(name)?;
     let peer = fd_passing::peer_credentials(socket.as_fd())?;
     Ok(if peer.uid == user { Ok((socket, peer)) } else { Err(Impostor) })

@@ -139,7 +139,7 @@ fn ask(name: &[u8]) -> Outcome<(OwnedFd, usize, usize)> {
     if !fd_passing::peer_credentials(socket.as_fd()).is_ok_and(|peer| peer.uid == own_user()) {
         return Err(error::EACCES);
     }
-    if !wait(&[socket.as_raw_fd()], PATIENCE) {
+    if !wait(&[socket.as_fd().as_raw_fd()], PATIENCE) {
         return Err(error::EAGAIN);
     }
     let mut answer = [0; ANSWER_BYTES];

@@ -13,6 +13,7 @@
 
 use super::port::Port;
 use super::state::Shared;
+use bellwire_memory::fd_passing::Socket;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -28,7 +29,7 @@ const REQUEST_BYTES_MAX: usize = 256;
 /// The listening socket, in slot 0, and its readers, in the slots after.
 pub(super) struct Stat {
     listener: Option<OwnedFd>,
-    readers: [Option<OwnedFd>; READERS_MAX],
+    readers: [Option<Socket>; READERS_MAX],
 }
 
 impl Stat {
@@ -57,6 +58,7 @@ impl Stat {
         let Some(listener) = &self.listener else { return };
         // Until there is none, or none can be had: the set tells of new ones only.
         while let Ok(reader) = accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            let reader = Socket::new(reader);
             let Some(at) = self.readers.iter().position(Option::is_none) else { continue };
             if is_allowed(&reader) && port.listen_to(reader.as_fd(), 1 + at) {
                 self.readers[at] = Some(reader);
@@ -74,12 +76,12 @@ fn listener(number: u32) -> Result<OwnedFd, Errno> {
 }
 
 /// Whether the other end belongs to this user, or to root.
-fn is_allowed(reader: &OwnedFd) -> bool {
+fn is_allowed(reader: &Socket) -> bool {
     socket_peercred(reader).is_ok_and(|peer| peer.uid == geteuid() || peer.uid.is_root())
 }
 
 /// Answers what a reader asks. `false`: it has gone, or does not read.
-fn answer(shared: &Shared, reader: &OwnedFd) -> bool {
+fn answer(shared: &Shared, reader: &Socket) -> bool {
     let mut request = [0u8; REQUEST_BYTES_MAX];
     match recv(reader, &mut request[..], RecvFlags::DONTWAIT) {
         Ok((0, _)) => return false,

@@ -23,6 +23,7 @@ use crate::shm::link::direct::Grant;
 use crate::{Frame, Peeked, Received, Sent};
 use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::event::PeerBell;
+use bellwire_memory::fd_passing::Socket;
 use bellwire_memory::line_queue::{Consumer, HEAD_WORDS, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
 use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::pause::pause;
@@ -72,7 +73,7 @@ pub(super) struct Parts {
     pub inward: PeerHalf,
     pub bell: PeerBell,
     pub pidfd: Option<OwnedFd>,
-    pub socket: OwnedFd,
+    pub socket: Socket,
     pub peer: NicId,
     pub peer_pid: u32,
     pub peer_uid: u32,

@@ -33,7 +33,7 @@ use crate::shm::rendezvous::life::{link_down, link_ready};
 use crate::users::{Allow, OwnedName};
 use crate::{LinkFailure, LinkId, Rendezvous, WireEvent, names};
 use bellwire_memory::MemoryError;
-use bellwire_memory::fd_passing::{self, Credentials};
+use bellwire_memory::fd_passing::{self, Credentials, Socket};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ enum Stage {
 
 #[derive(Debug)]
 struct Handshake {
-    socket: OwnedFd,
+    socket: Socket,
     stage: Stage,
     request: Option<u64>,
     /// The listener it came from.
@@ -194,7 +194,7 @@ impl Control {
         Some(h)
     }
 
-    fn begin(&mut self, socket: OwnedFd, stage: Stage, request: Option<u64>, listener: Option<u64>, peer: Standing) -> Result<(), MemoryError> {
+    fn begin(&mut self, socket: Socket, stage: Stage, request: Option<u64>, listener: Option<u64>, peer: Standing) -> Result<(), MemoryError> {
         if self.handshakes.len() >= HANDSHAKES_MAX
             && let Some(victim) = self.most_dispensable()
         {
@@ -254,7 +254,7 @@ pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: 
     }
 }
 
-type Found = (OwnedFd, Credentials);
+type Found = (Socket, Credentials);
 
 /// The process that waits under a name: one of this user, else one of a user that is allowed.
 fn look_up(wire: &mut ShmWire, name: &OwnedName) -> Result<Found, LinkFailure> {

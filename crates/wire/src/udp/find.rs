@@ -407,7 +407,7 @@ impl Finder {
 }
 
 /// Whether there is something to be read, or the other end is closed.
-fn is_readable(fd: &OwnedFd) -> bool {
+fn is_readable(fd: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)

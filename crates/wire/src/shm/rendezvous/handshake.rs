@@ -12,7 +12,7 @@ use crate::shm::segments::Segments;
 use crate::shm::{LINKS_MAX, LINKS_PER_PROCESS_MAX, ProtectionMode, ShmWire, proof};
 use crate::{Attach, LinkFailure, LinkId, Wire, WireEvent};
 use bellwire_memory::event::{self, PeerBell};
-use bellwire_memory::fd_passing::{self, Credentials, Received};
+use bellwire_memory::fd_passing::{self, Credentials, Received, Socket};
 use bellwire_memory::{MemoryError, membarrier, pidfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -211,7 +211,7 @@ fn send_offer(wire: &ShmWire, socket: BorrowedFd<'_>, out: &OwnHalf, peer: &Stan
     Ok(listening)
 }
 
-fn make_link(wire: &mut ShmWire, socket: OwnedFd, ours: Ours, fds: Vec<OwnedFd>, peer: Peer) -> Result<LinkId, MemoryError> {
+fn make_link(wire: &mut ShmWire, socket: Socket, ours: Ours, fds: Vec<OwnedFd>, peer: Peer) -> Result<LinkId, MemoryError> {
     let standing = standing_of(wire, socket.as_fd(), &fd_passing::peer_credentials(socket.as_fd())?);
     let (peer_pid, foreign) = (standing.pid, standing.foreign);
     if !standing.allowed {

@@ -5,6 +5,7 @@
 use crate::time::{Duration, Instant};
 use crate::udp::find::{ASKED, DIRECTORY, Finder, HOLDER, PER_LOOK, SUCCESSION, is_readable, on_link_of};
 use crate::udp::packet::{self, FIND_BYTES, Find, Found};
+use bellwire_memory::fd_passing::Socket;
 use bellwire_memory::{MemoryError, fd_passing};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
@@ -27,9 +28,9 @@ const PLACE_PERIOD: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) enum Place {
     /// We do.
-    Directory { socket: UdpSocket, succession: Option<OwnedFd>, heirs: Vec<OwnedFd> },
+    Directory { socket: UdpSocket, succession: Option<OwnedFd>, heirs: Vec<Socket> },
     /// Somebody else, at the other end.
-    Heir(#[allow(dead_code, reason = "held: its end is the news")] OwnedFd),
+    Heir(#[allow(dead_code, reason = "held: its end is the news")] Socket),
     /// Nobody that we know of.
     Vacant { retry_at: Instant },
 }
@@ -37,7 +38,7 @@ pub(super) enum Place {
 /// A stranger's question, passed on to the process that waits.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Socket,
     pub(super) from: SocketAddr,
     /// The user whose process is asked.
     pub(super) user: u32,

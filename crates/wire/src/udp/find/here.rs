@@ -12,8 +12,9 @@ use crate::udp::find::directory::ASKED_TIME;
 use crate::udp::find::{Finder, HERE, PATIENCE, name_of_wait, on_link_of, shared_name_of_wait};
 use crate::udp::packet;
 use crate::{Rendezvous, names};
-use bellwire_memory::{MemoryError, fd_passing};
-use rustix::fd::{AsFd, OwnedFd};
+use bellwire_memory::MemoryError;
+use bellwire_memory::fd_passing::{self, Socket};
+use rustix::fd::AsFd;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// A question to a process of this host.
@@ -25,7 +26,7 @@ pub(super) struct Here {
     /// As in [`Question`](super::Question).
     patient: bool,
     /// `None`: nobody was there.
-    socket: Option<OwnedFd>,
+    socket: Option<Socket>,
     /// Given up, or asked again, then.
     pub(super) at: Instant,
 }
@@ -46,7 +47,7 @@ impl Finder {
         self.note_timeouts();
     }
 
-    fn reach_here(&self, name: u128) -> Result<OwnedFd, LinkFailure> {
+    fn reach_here(&self, name: u128) -> Result<Socket, LinkFailure> {
         let names = name_of_wait(name);
         for found in [names.reach(self.user), names.reach_allowed(self.user, &self.allow)] {
             match found {
@@ -130,7 +131,7 @@ impl Finder {
     }
 
     /// The process that has the name of a wait for questions from other hosts.
-    pub(super) fn reach_shared(&self, name: u128) -> Option<(OwnedFd, u32)> {
+    pub(super) fn reach_shared(&self, name: u128) -> Option<(Socket, u32)> {
         let socket = fd_passing::connect_abstract(&shared_name_of_wait(name)).ok()?;
         let peer = fd_passing::peer_credentials(socket.as_fd()).ok()?;
         Some((socket, peer.uid))
