@@ -31,6 +31,11 @@ impl Bundle {
         Ok(Self { device: Arc::clone(device), core: Token::new(Core::new(inbox)) })
     }
 
+    /// The device that it is on.
+    pub fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
     #[inline]
     pub(crate) fn core(&self) -> Held<'_, Core<Handler>> {
         self.core.enter(Claim::Bias)

@@ -12,10 +12,9 @@
 //! failed and has said so.
 
 use crate::Error;
-use bellwire_am::{Bundle, Death, EndpointId, MEDIUM_BYTES_MAX, Message, Name, Status};
+use crate::layer::{Heard, Layer, NameBytes};
+use bellwire_am::{EndpointId, MEDIUM_BYTES_MAX};
 use bellwire_job::dissemination::{blocks_in, neighbours, pack, rounds, unpack};
-use bellwire_via::Cause;
-use bellwire_via::frame::DisconnectReason;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -68,10 +67,10 @@ pub struct Collective {
 }
 
 /// Waits until each message of an endpoint has been handled, or has come back.
-pub(crate) fn settled(bundle: &Bundle, endpoint: EndpointId) -> Result<(), Error> {
-    while bundle.outstanding(endpoint)? != 0 {
-        if bundle.poll()? == 0 {
-            bundle.wait(Some(SLICE))?;
+pub(crate) fn settled(layer: &dyn Layer, endpoint: EndpointId) -> Result<(), Error> {
+    while layer.outstanding(endpoint)? != 0 {
+        if layer.poll()? == 0 {
+            layer.wait(Some(SLICE))?;
         }
     }
     Ok(())
@@ -83,43 +82,50 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Collective {
     /// Sets the handlers of `endpoint`, whose entry `i` is process `i`, with that name.
-    pub(crate) fn new(bundle: &Bundle, endpoint: EndpointId, (rank, size): (u32, u32), names: Vec<Name>) -> Result<Self, Error> {
+    pub(crate) fn new(layer: &dyn Layer, endpoint: EndpointId, (rank, size): (u32, u32), names: Vec<NameBytes>) -> Result<Self, Error> {
         let count = rounds(size) as usize;
         let places = || (0..count).map(|_| Round::default()).collect();
         let arrived = Arc::new(Mutex::new(Arrived { call: 0, rounds: [places(), places()], lost: None, gone: BTreeSet::new() }));
         let [on_part, on_lost, on_return, on_departure] = [(); 4].map(|()| Arc::clone(&arrived));
-        let senders: Vec<Name> = (0..count).map(|k| names[neighbours(rank, size, k as u32).1 as usize]).collect();
-        bundle.set_handler(endpoint, PART, move |message| lock(&on_part).take(message, &senders, size))?;
-        bundle.set_handler(endpoint, LOST, move |message| {
-            if let [rank] = *message.args()
-                && (0..size as i32).contains(&rank)
-            {
-                lock(&on_lost).lost.get_or_insert(rank as u32);
-            }
-        })?;
-        bundle.set_handler(endpoint, ASK, |_| ())?;
-        bundle.set_error_handler(endpoint, move |returned| {
-            let mut arrived = lock(&on_return);
-            arrived.gone.insert(returned.index);
-            // It may have handled the part, and ended well; if not, those who wait for it notice.
-            let has_left = match returned.death {
-                None => returned.status == Status::BadEndpoint,
-                Some(death) => death == Death::Broken(Cause::Peer(DisconnectReason::Requested)),
-            };
-            if returned.handler == PART && !has_left {
-                arrived.lost.get_or_insert(returned.index);
-            }
-        })?;
-        bundle.set_departure_handler(endpoint, move |departed| {
-            let rank = departed.index.or_else(|| names.iter().position(|name| *name == departed.name).map(|rank| rank as u32));
-            lock(&on_departure).gone.extend(rank);
-        })?;
+        let senders: Vec<NameBytes> = (0..count).map(|k| names[neighbours(rank, size, k as u32).1 as usize]).collect();
+        layer.on_message(endpoint, PART, Box::new(move |message| lock(&on_part).take(message, &senders, size)))?;
+        layer.on_message(
+            endpoint,
+            LOST,
+            Box::new(move |message| {
+                if let [rank] = *message.args
+                    && (0..size as i32).contains(&rank)
+                {
+                    lock(&on_lost).lost.get_or_insert(rank as u32);
+                }
+            }),
+        )?;
+        layer.on_message(endpoint, ASK, Box::new(|_| ()))?;
+        layer.on_return(
+            endpoint,
+            Box::new(move |back| {
+                let mut arrived = lock(&on_return);
+                arrived.gone.insert(back.index);
+                // It may have handled the part, and ended well; if not, those who wait for it
+                // notice.
+                if back.handler == PART && !back.has_left {
+                    arrived.lost.get_or_insert(back.index);
+                }
+            }),
+        )?;
+        layer.on_departure(
+            endpoint,
+            Box::new(move |index, departed| {
+                let rank = index.or_else(|| names.iter().position(|name| name == departed).map(|rank| rank as u32));
+                lock(&on_departure).gone.extend(rank);
+            }),
+        )?;
         Ok(Self { endpoint, rank, size, arrived, turn: Mutex::new(false) })
     }
 
     /// An all-gather, or with `None` a barrier, which gives nothing.
-    pub(crate) fn gather(&self, bundle: &Bundle, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
-        if bundle.is_in_handler() {
+    pub(crate) fn gather(&self, layer: &dyn Layer, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
+        if layer.is_in_handler() {
             return Err(Error::WrongMoment);
         }
         let mut has_told = match self.turn.try_lock() {
@@ -130,11 +136,11 @@ impl Collective {
         if let Some(bytes) = block.map(<[u8]>::len).filter(|bytes| *bytes > BLOCK_MAX_BYTES) {
             return Err(Error::TooLong { bytes });
         }
-        let outcome = self.rounds(bundle, block);
+        let outcome = self.rounds(layer, block);
         if let Err(Error::Lost(rank)) = outcome
             && !std::mem::replace(&mut *has_told, true)
         {
-            self.tell(bundle, rank)?;
+            self.tell(layer, rank)?;
         }
         outcome
     }
@@ -143,7 +149,7 @@ impl Collective {
         neighbours(self.rank, self.size, round as u32)
     }
 
-    fn rounds(&self, bundle: &Bundle, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
+    fn rounds(&self, layer: &dyn Layer, block: Option<&[u8]>) -> Result<Vec<Vec<u8>>, Error> {
         let (call, count) = {
             let arrived = lock(&self.arrived);
             (arrived.call, arrived.rounds[0].len())
@@ -152,8 +158,8 @@ impl Collective {
         let mut held: Vec<Vec<u8>> = block.map(<[u8]>::to_vec).into_iter().collect();
         for round in 0..count {
             let (to, from) = self.peer(round);
-            self.send(bundle, to, (call, round), block.is_some().then(|| pack(&held, blocks_in(round as u32, self.size))).as_deref())?;
-            let data = self.wait(bundle, from, (call, round))?;
+            self.send(layer, to, (call, round), block.is_some().then(|| pack(&held, blocks_in(round as u32, self.size))).as_deref())?;
+            let data = self.wait(layer, from, (call, round))?;
             let blocks = if block.is_some() { blocks_in(round as u32, self.size) } else { 0 };
             // Another call than ours, elsewhere.
             held.extend(unpack(&data, blocks).ok_or(Error::Messages(bellwire_am::Error::BadArgument))?);
@@ -167,19 +173,19 @@ impl Collective {
         Ok(all)
     }
 
-    fn send(&self, bundle: &Bundle, to: u32, (call, round): (u32, usize), data: Option<&[u8]>) -> Result<(), Error> {
+    fn send(&self, layer: &dyn Layer, to: u32, (call, round): (u32, usize), data: Option<&[u8]>) -> Result<(), Error> {
         let args = |is_last| [call as i32, round as i32, i32::from(is_last)];
-        let Some(data) = data else { return Ok(bundle.request(self.endpoint, to, PART, &args(true))?) };
+        let Some(data) = data else { return Ok(layer.request(self.endpoint, to, PART, &args(true))?) };
         let parts = data.chunks(MEDIUM_BYTES_MAX);
         let last = parts.len() - 1;
         for (i, part) in parts.enumerate() {
-            bundle.request_medium(self.endpoint, to, PART, part, &args(i == last))?;
+            layer.request_medium(self.endpoint, to, PART, part, &args(i == last))?;
         }
         Ok(())
     }
 
     /// Polls until a round's data is there.
-    fn wait(&self, bundle: &Bundle, from: u32, (call, round): (u32, usize)) -> Result<Vec<u8>, Error> {
+    fn wait(&self, layer: &dyn Layer, from: u32, (call, round): (u32, usize)) -> Result<Vec<u8>, Error> {
         let mut was_vain = false;
         loop {
             {
@@ -197,51 +203,51 @@ impl Collective {
                     return Err(Error::Lost(from));
                 }
             }
-            was_vain = bundle.poll()? == 0;
-            if was_vain && !bundle.wait(Some(ASK_AFTER))? {
-                bundle.request(self.endpoint, from, ASK, &[])?;
+            was_vain = layer.poll()? == 0;
+            if was_vain && !layer.wait(Some(ASK_AFTER))? {
+                layer.request(self.endpoint, from, ASK, &[])?;
             }
         }
     }
 
     /// Tells those who wait for this process that one is gone.
-    fn tell(&self, bundle: &Bundle, lost: u32) -> Result<(), Error> {
+    fn tell(&self, layer: &dyn Layer, lost: u32) -> Result<(), Error> {
         let count = lock(&self.arrived).rounds[0].len();
         for round in 0..count {
             let (to, _) = self.peer(round);
             if to != lost {
-                bundle.request(self.endpoint, to, LOST, &[lost as i32])?;
+                layer.request(self.endpoint, to, LOST, &[lost as i32])?;
             }
         }
         // They are to leave before this process does, which may be next.
-        self.settle(bundle)
+        self.settle(layer)
     }
 
     /// Waits until all messages of this endpoint are [`settled`]. A process that ends well does so
     /// after its last call: a message of it may still be on its way by one connection when the end
     /// of another one tells the peer that it is gone.
-    pub(crate) fn settle(&self, bundle: &Bundle) -> Result<(), Error> {
-        settled(bundle, self.endpoint)
+    pub(crate) fn settle(&self, layer: &dyn Layer) -> Result<(), Error> {
+        settled(layer, self.endpoint)
     }
 }
 
 impl Arrived {
     /// A part has come; a part from outside the job is dropped.
-    fn take(&mut self, message: &Message<'_>, senders: &[Name], size: u32) {
-        let [call, round, is_last] = *message.args() else { return };
+    fn take(&mut self, message: &Heard<'_>, senders: &[NameBytes], size: u32) {
+        let [call, round, is_last] = *message.args else { return };
         let ahead = (call as u32).wrapping_sub(self.call);
         let Ok(round) = usize::try_from(round) else { return };
-        if ahead > 1 || round >= ROUNDS_MAX || senders.get(round) != Some(&message.source()) {
+        if ahead > 1 || round >= ROUNDS_MAX || senders.get(round) != Some(&message.source) {
             return;
         }
         let most = blocks_in(round as u32, size) as usize * (BLOCK_MAX_BYTES + 4);
         let place = &mut self.rounds[call as usize & 1][round];
-        let (at, more) = (place.data.len(), message.payload().len());
+        let (at, more) = (place.data.len(), message.length);
         if place.is_done || more > most - at {
             return;
         }
         place.data.resize(at + more, 0);
-        message.payload().read(0, &mut place.data[at..]);
+        (message.read)(&mut place.data[at..]);
         place.is_done = is_last != 0;
     }
 

@@ -15,6 +15,7 @@
 //! | `exchange.rs` | the services of a launcher: rank, size, and a first all-gather |
 //! | `team.rs` | endpoints, names, the table; how it ends |
 //! | `collective.rs` | barrier and all-gather by messages |
+//! | `layer.rs` | what both need of Active Messages |
 //!
 //! It sits above `bellwire-am` and `bellwire-job`, which know nothing of each other. A dead process
 //! is noticed: requests to it come back to the endpoint's error handler, collective calls fail with
@@ -24,6 +25,7 @@
 
 mod collective;
 mod exchange;
+pub mod layer;
 mod team;
 
 pub use collective::BLOCK_MAX_BYTES;

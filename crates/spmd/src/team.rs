@@ -7,6 +7,7 @@
 //! them with its names: nobody outside of the job knows them.
 
 use crate::collective::{Collective, settled};
+use crate::layer::{Layer, NameBytes};
 use crate::{Error, Exchange};
 use bellwire_am::{Bundle, Device, EndpointId, Message, NAME_BYTES, Name};
 use bellwire_via::nic::{NicConfig, Udp};
@@ -19,18 +20,17 @@ use std::sync::Arc;
 const BLOCK_BYTES: usize = 2 * (NAME_BYTES + 8);
 
 /// This process among those of its job, and its endpoint, whose entry *i* is process *i* (also this
-/// one).
-pub struct Team {
+/// one). `B` is what carries the messages.
+pub struct Team<B: Layer = Bundle> {
     exchange: Box<dyn Exchange + Sync>,
-    device: Arc<Device>,
-    bundle: Arc<Bundle>,
+    bundle: Arc<B>,
     endpoint: EndpointId,
     collective: Collective,
-    names: Vec<Name>,
-    ranks: BTreeMap<Name, u32>,
+    names: Vec<NameBytes>,
+    ranks: BTreeMap<NameBytes, u32>,
 }
 
-impl core::fmt::Debug for Team {
+impl<B: Layer> core::fmt::Debug for Team<B> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Team").field("rank", &self.rank()).field("size", &self.size()).finish_non_exhaustive()
     }
@@ -78,30 +78,58 @@ impl Team {
     /// # Errors
     /// [`Error::Launcher`], [`Error::Messages`].
     pub fn start_on(device: &Arc<Device>, exchange: impl Exchange + Sync + 'static) -> Result<Self, Error> {
-        let bundle = Arc::new(Bundle::new(device)?);
+        Self::start_in(Bundle::new(device)?, exchange)
+    }
+
+    /// The NIC: for regions, or further bundles.
+    pub fn device(&self) -> &Arc<Device> {
+        self.bundle.device()
+    }
+
+    /// The endpoints of all processes, by rank.
+    pub fn names(&self) -> Vec<Name> {
+        self.names.iter().filter_map(Name::from_bytes).collect()
+    }
+
+    /// Which process sent a message; `None`: none of the job.
+    pub fn rank_of(&self, message: &Message<'_>) -> Option<u32> {
+        self.rank_of_name(&message.source().to_bytes())
+    }
+}
+
+impl<B: Layer> Team<B> {
+    /// As [`Team::start_on`], in a bundle that is the team's alone.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_in(bundle: B, exchange: impl Exchange + Sync + 'static) -> Result<Self, Error> {
+        let bundle = Arc::new(bundle);
         let (endpoint, inner) = (bundle.create_endpoint()?, bundle.create_endpoint()?);
         let mut block = Vec::with_capacity(BLOCK_BYTES);
         for endpoint in [endpoint, inner] {
             let tag = tag()?;
             bundle.set_tag(endpoint, tag)?;
-            block.extend(bundle.name(endpoint)?.to_bytes());
+            block.extend(bundle.name(endpoint)?);
             block.extend(tag.to_le_bytes());
         }
         let (rank, size) = (exchange.rank(), exchange.size());
         let blocks = exchange.all_gather(&block)?;
-        let tables: Vec<_> =
-            blocks.iter().map(|block| parse(block)).collect::<Option<_>>().ok_or_else(|| Error::Launcher("a process's names are none".into()))?;
+        let no_names = || Error::Launcher("a process's names are none".into());
+        let tables: Vec<_> = blocks.iter().map(|block| parse(block)).collect::<Option<_>>().ok_or_else(no_names)?;
         for endpoint in [endpoint, inner] {
             bundle.set_translations(endpoint, bundle.translations(endpoint)?.max(size))?;
         }
-        for (index, [outer, of_inner]) in (0..).zip(&tables) {
-            bundle.map(endpoint, index, outer.0, outer.1)?;
-            bundle.map(inner, index, of_inner.0, of_inner.1)?;
+        for (index, table) in (0..).zip(&tables) {
+            for (endpoint, (name, tag)) in [endpoint, inner].into_iter().zip(table) {
+                if !bundle.map(endpoint, index, name, *tag)? {
+                    return Err(no_names());
+                }
+            }
         }
-        let collective = Collective::new(&bundle, inner, (rank, size), tables.iter().map(|t| t[1].0).collect())?;
-        let names: Vec<Name> = tables.iter().map(|t| t[0].0).collect();
+        let collective = Collective::new(&*bundle, inner, (rank, size), tables.iter().map(|t| t[1].0).collect())?;
+        let names: Vec<NameBytes> = tables.iter().map(|t| t[0].0).collect();
         let ranks = names.iter().copied().zip(0..).collect();
-        Ok(Self { exchange: Box::new(exchange), device: Arc::clone(device), bundle, endpoint, collective, names, ranks })
+        Ok(Self { exchange: Box::new(exchange), bundle, endpoint, collective, names, ranks })
     }
 
     /// This process's number, from 0.
@@ -115,7 +143,7 @@ impl Team {
     }
 
     /// The bundle, to be polled; further endpoints can be made in it.
-    pub fn bundle(&self) -> &Arc<Bundle> {
+    pub fn bundle(&self) -> &Arc<B> {
         &self.bundle
     }
 
@@ -124,19 +152,9 @@ impl Team {
         self.endpoint
     }
 
-    /// The NIC: for regions, or further bundles.
-    pub fn device(&self) -> &Arc<Device> {
-        &self.device
-    }
-
-    /// The endpoints of all processes, by rank.
-    pub fn names(&self) -> &[Name] {
-        &self.names
-    }
-
-    /// Which process sent a message; `None`: none of the job.
-    pub fn rank_of(&self, message: &Message<'_>) -> Option<u32> {
-        self.ranks.get(&message.source()).copied()
+    /// Which process has an endpoint of this name; `None`: none of the job.
+    pub fn rank_of_name(&self, name: &NameBytes) -> Option<u32> {
+        self.ranks.get(name).copied()
     }
 
     /// Waits, polling, until every process of the job has come here. Handlers run meanwhile. It
@@ -145,7 +163,7 @@ impl Team {
     /// # Errors
     /// [`Error::Lost`]: a process is gone, and no collective call will be well any more; [`Error::WrongMoment`].
     pub fn barrier(&self) -> Result<(), Error> {
-        self.collective.gather(&self.bundle, None).map(drop)
+        self.collective.gather(&*self.bundle, None).map(drop)
     }
 
     /// Gives everybody's block to everybody, in order of rank, waiting as
@@ -154,7 +172,7 @@ impl Team {
     /// # Errors
     /// As there; [`Error::TooLong`].
     pub fn all_gather(&self, block: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        self.collective.gather(&self.bundle, Some(block))
+        self.collective.gather(&*self.bundle, Some(block))
     }
 
     /// Ends well: waits until all requests of this process's endpoint are handled, then until all
@@ -172,9 +190,9 @@ impl Team {
     /// # Errors
     /// As there.
     pub fn settle(&self) -> Result<(), Error> {
-        settled(&self.bundle, self.endpoint)?;
+        settled(&*self.bundle, self.endpoint)?;
         self.barrier()?;
-        self.collective.settle(&self.bundle)
+        self.collective.settle(&*self.bundle)
     }
 
     /// Ends the whole job with a status from 0 to 255, and this process at once.
@@ -184,13 +202,11 @@ impl Team {
 }
 
 /// The names and tags of a process.
-fn parse(block: &[u8]) -> Option<[(Name, u64); 2]> {
+fn parse(block: &[u8]) -> Option<[(NameBytes, u64); 2]> {
     let block: &[u8; BLOCK_BYTES] = block.try_into().ok()?;
     let at = |from: usize| {
-        Some((
-            Name::from_bytes(block[from..from + NAME_BYTES].try_into().ok()?)?,
-            u64::from_le_bytes(block[from + NAME_BYTES..from + NAME_BYTES + 8].try_into().ok()?),
-        ))
+        let name: NameBytes = block[from..from + NAME_BYTES].try_into().ok()?;
+        Some((name, u64::from_le_bytes(block[from + NAME_BYTES..from + NAME_BYTES + 8].try_into().ok()?)))
     };
     Some([at(0)?, at(NAME_BYTES + 8)?])
 }
