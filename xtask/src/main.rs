@@ -50,9 +50,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-conformance", &["bellwire-memory", "bellwire-via", "bellwire-sim"]),
     ("bellwire-peer", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
+    // By the calls of libvipl, loaded at run time: nothing of the engine.
+    ("bellwire-amvia", &["bellwire-am", "bellwire-memory"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
-    ("bellwire-am-c", &["bellwire-am", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-am", "bellwire-amvia", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-verbs", &["bellwire-cm", "bellwire-faults", "bellwire-memory", "bellwire-peer", "bellwire-via"]),

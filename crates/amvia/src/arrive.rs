@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How messages arrive: a completed receive is looked at, checked, and given to the caller, who
+//! runs its handler. Requests are queued, so that a poll that may not run their handlers takes
+//! answers from behind them.
+
+use crate::core::Core;
+use crate::delivery::Delivery;
+use crate::endpoint::lies_within;
+use crate::head::{Head, Kind};
+use crate::lane::{NO_DATA, Write};
+use crate::map::{Bulk, PeerSegment, State};
+use crate::record::{Departed, End, Returned, status_from};
+use crate::vipl::Handle;
+use bellwire_am::{BULK_BYTES_MAX, Error, Operation, Status};
+
+/// What a look found.
+pub(crate) enum Step<H> {
+    Nothing,
+    /// Something that no handler hears of.
+    Moved,
+    Run(Delivery, H),
+    /// A message came back; the error handler, if there is one.
+    Return(u32, Option<H>, Box<Returned>),
+    /// A connection has ended, and somebody hears of it.
+    Departure(u32, H, Departed),
+}
+
+/// What a completed receive was.
+enum Arrival<H> {
+    Nothing,
+    Moved,
+    Request(Delivery),
+    Reply(Delivery, H),
+}
+
+impl<H> Core<H> {
+    /// One look: retires a send, takes the next thing that has come. Handlers of requests run only
+    /// if `may_serve`.
+    #[inline]
+    pub(crate) fn step(&mut self, may_serve: bool) -> Result<Step<H>, Error> {
+        if !self.waiting.is_empty() {
+            self.send_waiting();
+        }
+        self.retire(1);
+        if let Some((endpoint, returned)) = self.returns.pop_front() {
+            let handler = self.endpoints.get_mut(&endpoint).and_then(|endpoint| {
+                endpoint.counters.returned += 1;
+                endpoint.take_handler(0)
+            });
+            return Ok(Step::Return(endpoint, handler, Box::new(returned)));
+        }
+        if let Some((endpoint, departed)) = self.departures.pop_front() {
+            let handler = self.endpoints.get_mut(&endpoint).and_then(|e| crate::endpoint::take_out(&mut e.on_departure));
+            return Ok(handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed)));
+        }
+        if let Some(found) = self.next_receive()? {
+            match self.arrive(found) {
+                Arrival::Nothing if self.requests.is_empty() => return Ok(Step::Nothing),
+                Arrival::Nothing => {}
+                Arrival::Moved => return Ok(Step::Moved),
+                Arrival::Reply(delivery, handler) => return Ok(Step::Run(delivery, handler)),
+                Arrival::Request(delivery) => {
+                    self.requests.push_back(delivery);
+                    if !may_serve {
+                        return Ok(Step::Moved);
+                    }
+                }
+            }
+        }
+        if !may_serve {
+            return Ok(Step::Nothing);
+        }
+        Ok(self.requests.pop_front().map_or(Step::Nothing, |delivery| self.serve(delivery)))
+    }
+
+    /// The VI of the next completed receive, and which of the queues it came by.
+    #[inline]
+    fn next_receive(&mut self) -> Result<Option<(Handle, usize)>, Error> {
+        if let Some(found) = self.noticed.pop_front() {
+            return Ok(Some(found));
+        }
+        for (at, queues) in self.queues.iter().enumerate() {
+            let stray = if self.shares { queues.fetch(true, |vi| self.vis.contains_key(&vi)) } else { None };
+            let found = match stray {
+                Some(vi) => Some(vi),
+                None => self.shared.nic.cq_done(queues.receive).map_err(|_| Error::InUse)?,
+            };
+            if let Some(vi) = found {
+                return Ok(Some((vi, at)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether there is something that a step would do; what is on a completion queue is noted.
+    pub(crate) fn has_something(&mut self) -> Result<bool, Error> {
+        if self.noticed.is_empty()
+            && let Some(found) = self.next_receive()?
+        {
+            self.noticed.push_back(found);
+        }
+        Ok(!(self.noticed.is_empty() && self.requests.is_empty() && self.returns.is_empty() && self.departures.is_empty()))
+    }
+
+    fn arrive(&mut self, (vi, queue): (Handle, usize)) -> Arrival<H> {
+        let Some((id, at)) = self.vis.get(&vi).copied() else {
+            if self.shares
+                && let Some(queues) = self.queues.get(queue)
+            {
+                queues.leave(vi, true);
+            } else if self.maps.values().any(|map| map.state == State::Asking) {
+                self.early.push(vi);
+            }
+            return Arrival::Nothing;
+        };
+        let Some(map) = self.maps.get_mut(&id) else { return Arrival::Nothing };
+        let Some(lane) = map.lanes.get_mut(at) else { return Arrival::Nothing };
+        let (receive, length) = match lane.take_receive() {
+            None => return Arrival::Nothing,
+            Some(None) => {
+                self.broken(id);
+                return Arrival::Moved;
+            }
+            Some(Some(taken)) => taken,
+        };
+        let Some(head) = Head::parse(&lane.words(receive), length) else { return self.malformed(id) };
+        let (base, memory) = lane.received(receive);
+        let start = head.start();
+        let mut delivery = Delivery {
+            map: id,
+            lane: at,
+            receive,
+            _memory: memory,
+            endpoint: map.endpoint,
+            source: map.peer,
+            tag: head.tag,
+            head,
+            payload: base.wrapping_add(start),
+            length: length - start,
+            has_replied: false,
+        };
+        if head.kind.is_request() {
+            return Arrival::Request(delivery);
+        }
+        match head.kind {
+            Kind::Segment => {
+                let [address, length, handle] = head.words;
+                if address.checked_add(length).is_none() || handle > u64::from(u32::MAX) {
+                    return self.malformed(id);
+                }
+                map.peer_segment = Some(PeerSegment { address, length, handle: handle as u32 });
+                lane.post_receive(receive);
+                self.answer((id, at), Head::new(Kind::Heard, 0, 0, &[]), NO_DATA, None);
+                Arrival::Moved
+            }
+            Kind::Heard => {
+                lane.post_receive(receive);
+                map.is_segment_out = false;
+                if core::mem::take(&mut map.is_segment_new) {
+                    self.tell_segment(id);
+                }
+                Arrival::Moved
+            }
+            _ => {
+                // An answer: its request is over.
+                let Some(record) = lane.records.get_mut(usize::from(head.slot)).and_then(Option::take) else { return self.malformed(id) };
+                lane.give_slot(head.slot);
+                delivery.tag = record.tag;
+                if record.is_abandoned || head.kind == Kind::Handled {
+                    lane.post_receive(receive);
+                    return Arrival::Moved;
+                }
+                if head.kind == Kind::Refused {
+                    lane.post_receive(receive);
+                    let endpoint = map.endpoint;
+                    self.returns.push_back((endpoint, record.returned(&status_from(head.status).into())));
+                    return Arrival::Moved;
+                }
+                let is_there = head.kind != Kind::ReplyXfer || self.find_data(&mut delivery);
+                let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) else { return Arrival::Moved };
+                if let Some(handler) = if is_there { endpoint.take_handler(head.handler) } else { None } {
+                    let size = if record.operation == Operation::Get { 3 } else { size(head.kind) };
+                    endpoint.counters.replies_received[size] += 1;
+                    endpoint.counters.bytes_received += delivery.length as u64;
+                    return Arrival::Reply(delivery, handler);
+                }
+                let mut returned = record.returned(&Status::ReplyRejected.into());
+                returned.operation = match head.kind {
+                    Kind::ReplyXfer => Operation::ReplyXfer,
+                    Kind::ReplyMedium => Operation::ReplyMedium,
+                    _ => Operation::Reply,
+                };
+                (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
+                (returned.source, returned.length) = (0, delivery.length);
+                self.returns.push_back((delivery.endpoint, returned));
+                self.done_with(&delivery);
+                Arrival::Moved
+            }
+        }
+    }
+
+    /// Bulk: where the data lies. `false`: not within the endpoint's segment.
+    fn find_data(&self, delivery: &mut Delivery) -> bool {
+        let [offset, length, _] = delivery.head.words;
+        let segment = self.endpoints.get(&delivery.endpoint).and_then(|e| e.segment);
+        let Some(segment) = segment.filter(|s| lies_within(offset, length, s.length)) else { return false };
+        delivery.payload = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
+        delivery.length = length as usize;
+        true
+    }
+
+    /// A request whose turn it is.
+    fn serve(&mut self, mut delivery: Delivery) -> Step<H> {
+        let head = delivery.head;
+        let has_data = head.kind != Kind::Xfer || self.find_data(&mut delivery);
+        let wrong = match self.endpoints.get_mut(&delivery.endpoint) {
+            None => Status::BadEndpoint,
+            Some(endpoint) if !endpoint.accepts(delivery.tag) => Status::BadTag,
+            Some(_) if head.kind == Kind::Get => match self.serve_get(&delivery) {
+                Ok(()) => {
+                    self.done_with(&delivery);
+                    return Step::Moved;
+                }
+                Err(status) => status,
+            },
+            Some(_) if !has_data => Status::BadSegmentOffset,
+            Some(endpoint) => match endpoint.take_handler(head.handler) {
+                Some(handler) => {
+                    endpoint.counters.requests_received[size(head.kind)] += 1;
+                    endpoint.counters.bytes_received += delivery.length as u64;
+                    return Step::Run(delivery, handler);
+                }
+                None => Status::BadHandler,
+            },
+        };
+        if let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) {
+            endpoint.counters.refused += 1;
+        }
+        let refused = Head { status: wrong as u8, ..Head::new(Kind::Refused, 0, head.slot, &[]) };
+        self.answer((delivery.map, delivery.lane), refused, NO_DATA, None);
+        self.done_with(&delivery);
+        Step::Moved
+    }
+
+    /// Writes what a get asks for into its asker's segment, and says so.
+    fn serve_get(&mut self, delivery: &Delivery) -> Result<(), Status> {
+        let head = &delivery.head;
+        let [offset, length, to] = head.words;
+        let Some(map) = self.maps.get(&delivery.map).filter(|m| m.state == State::Open) else { return Ok(()) };
+        let endpoint = self.endpoints.get_mut(&delivery.endpoint).ok_or(Status::BadEndpoint)?;
+        let segment = endpoint.segment.filter(|s| lies_within(offset, length, s.length)).ok_or(Status::BadSegmentOffset)?;
+        if length > BULK_BYTES_MAX as u64 || !map.peer_segment.is_some_and(|s| lies_within(to, length, s.length)) {
+            return Err(Status::BadLength);
+        }
+        endpoint.counters.requests_received[3] += 1;
+        endpoint.counters.replies_sent[3] += 1;
+        endpoint.counters.bytes_sent += length;
+        let answer = Head { words: [to, length, 0], ..Head::new(Kind::ReplyXfer, head.handler, head.slot, head.args()) };
+        let bulk = Bulk { from: (segment.address + offset, segment.handle), write: Write { cached: None, _copy: None }, offset: to };
+        self.answer((delivery.map, delivery.lane), answer, NO_DATA, (length > 0).then_some((bulk, length as u32)));
+        Ok(())
+    }
+
+    /// A message is no longer read: its buffer may receive again.
+    pub(crate) fn done_with(&mut self, delivery: &Delivery) {
+        if let Some(lane) = self.maps.get(&delivery.map).and_then(|m| m.lanes.get(delivery.lane)) {
+            lane.post_receive(delivery.receive);
+        }
+    }
+
+    /// A peer has sent what cannot be: its connection ends.
+    #[cold]
+    fn malformed(&mut self, id: u32) -> Arrival<H> {
+        if let Some(endpoint) = self.maps.get(&id).and_then(|m| self.endpoints.get_mut(&m.endpoint)) {
+            endpoint.counters.malformed += 1;
+        }
+        self.bury(id, &End { text: "the peer broke the rules".to_owned(), ..Status::Unreachable.into() });
+        Arrival::Moved
+    }
+}
+
+/// The counter of a kind.
+fn size(kind: Kind) -> usize {
+    match kind {
+        Kind::Medium | Kind::ReplyMedium => 1,
+        Kind::Xfer | Kind::ReplyXfer => 2,
+        Kind::Get => 3,
+        _ => 0,
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A peer asks for a connection.
+//!
+//! Two endpoints may ask each other at a time. Then the connection stays that the one with the
+//! lesser name has asked for: it refuses the other's request, and the other takes it in the place
+//! of its own.
+
+use crate::core::Core;
+use crate::lane::Lane;
+use crate::map::{Map, State};
+use crate::name::Ask;
+use crate::objects::Inner;
+use crate::shared::Asked;
+use crate::vipl::Handle;
+use bellwire_am::Status;
+use bellwire_memory::token::Claim;
+use std::sync::Arc;
+
+impl Asked for Inner {
+    fn asked(&self, ask: &Ask, request: Handle) -> bool {
+        self.core.enter(Claim::Visit).accept(ask, request)
+    }
+}
+
+impl<H> Core<H> {
+    fn accept(&mut self, ask: &Ask, request: Handle) -> bool {
+        let Some(endpoint) = self.endpoints.get(&ask.wanted) else { return false };
+        let (own, ptag) = (endpoint.name, endpoint.ptag);
+        let is_self = own == ask.from;
+        let known = if is_self { None } else { endpoint.peers.get(&ask.from).copied() };
+        if let Some(id) = known
+            && let Some(map) = self.maps.get_mut(&id)
+        {
+            match map.state {
+                // Its request may have crossed this side's. If it asks once more, it has lost the
+                // connection.
+                State::Open if map.has_insisted => self.bury(id, &Status::Unreachable.into()),
+                State::Open => {
+                    map.has_insisted = true;
+                    return false;
+                }
+                State::Asking if own < ask.from => return false,
+                State::Asking | State::Joining | State::Dead(_) => {}
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        let Some(queues) = self.queues.first() else { return false };
+        let Ok(lane) = Lane::new(&shared, queues, ptag) else { return false };
+        if shared.nic.accept(request, lane.vi).is_err() {
+            // The request is used up, or is to be refused: to refuse it is right in both cases.
+            return false;
+        }
+        let kept = known.filter(|id| self.maps.contains_key(id) && self.endpoints.get(&ask.wanted).is_some_and(|e| e.peers.get(&ask.from) == Some(id)));
+        let id = match kept {
+            Some(id) => id,
+            None => {
+                let Ok(id) = shared.number() else { return true };
+                self.maps.insert(id, Map::new(ask.wanted, ask.from, State::Joining));
+                if !is_self && let Some(endpoint) = self.endpoints.get_mut(&ask.wanted) {
+                    endpoint.peers.insert(ask.from, id);
+                }
+                id
+            }
+        };
+        if let Some(map) = self.maps.get_mut(&id) {
+            map.lanes.push(lane);
+        }
+        self.open(id, u32::from(ask.credits));
+        true
+    }
+}

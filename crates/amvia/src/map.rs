@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A MAP object: all that two endpoints have for each other, in both directions.
+//!
+//! Each request is answered by one message: a reply, that it is handled, or that it is refused. So
+//! the receive buffer for an answer is that of its request, and answers need no credits. Besides
+//! there is at most one message about a segment out each way, and one that it has been heard.
+
+use crate::head::{Head, Kind};
+use crate::lane::{Lane, Write};
+use crate::name::Name;
+use crate::record::End;
+use std::collections::VecDeque;
+
+/// How far a MAP object is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// This side has asked.
+    Asking,
+    /// The peer has asked, and not all VIs are there yet.
+    Joining,
+    Open,
+    Dead(End),
+}
+
+/// The peer's segment, as it has told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerSegment {
+    pub address: u64,
+    pub length: u64,
+    pub handle: u32,
+}
+
+/// What an answer with bulk data writes first.
+pub(crate) struct Bulk {
+    /// Address and handle of what is read.
+    pub from: (u64, u32),
+    pub write: Write,
+    pub offset: u64,
+}
+
+/// An answer that waits for a send buffer.
+pub(crate) struct Waiting {
+    pub lane: usize,
+    pub head: Head,
+    pub payload: Vec<u8>,
+    pub bulk: Option<(Bulk, u32)>,
+}
+
+/// A MAP object.
+pub(crate) struct Map {
+    pub endpoint: u32,
+    pub peer: Name,
+    pub state: State,
+    /// Entries of the table that lead here.
+    pub entries: u32,
+    pub lanes: Vec<Lane>,
+    pub peer_segment: Option<PeerSegment>,
+    /// The peer has asked for a connection although there is one.
+    pub has_insisted: bool,
+    /// A message about this side's segment is out; there is a newer segment.
+    pub is_segment_out: bool,
+    pub is_segment_new: bool,
+    /// Answers that wait for send buffers; whether the core knows of it.
+    pub waiting: VecDeque<Waiting>,
+    pub is_noted: bool,
+}
+
+impl Map {
+    pub(crate) fn new(endpoint: u32, peer: Name, state: State) -> Self {
+        Self {
+            endpoint,
+            peer,
+            state,
+            entries: 0,
+            lanes: Vec::new(),
+            peer_segment: None,
+            has_insisted: false,
+            is_segment_out: false,
+            is_segment_new: false,
+            waiting: VecDeque::new(),
+            is_noted: false,
+        }
+    }
+
+    /// Requests of this side that are out and have not come back.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.lanes.iter().flat_map(|lane| &lane.records).filter(|record| record.is_some_and(|r| !r.is_abandoned)).count() as u64
+    }
+}
+
+/// A message about a segment.
+pub(crate) fn segment_head(segment: Option<(u64, u64, u32)>) -> Head {
+    let (address, length, handle) = segment.unwrap_or_default();
+    Head { words: [address, length, u64::from(handle)], ..Head::new(Kind::Segment, 0, 0, &[]) }
+}

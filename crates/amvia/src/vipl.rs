@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The public C interface of libvipl, `vipl.h` and `viplx.h`, found and loaded at run time: the one
+//! way on which this crate reaches a network.
+//!
+//! Invariant V1: the functions are those of the headers, for the library's name promises its ABI;
+//! it is never unloaded. A pointer that is passed is to a live object of the type that the header
+//! names. Handles are numbers; a stale one gives `VIP_INVALID_PARAMETER`.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ushort, c_void};
+use std::path::{Path, PathBuf};
+
+/// `VIP_RETURN` values that this crate tells apart.
+pub(crate) mod code {
+    use std::ffi::c_int;
+    pub(crate) const SUCCESS: c_int = 0;
+    pub(crate) const NOT_DONE: c_int = 1;
+    pub(crate) const ERROR_RESOURCE: c_int = 3;
+    pub(crate) const TIMEOUT: c_int = 4;
+    pub(crate) const REJECT: c_int = 5;
+    pub(crate) const DESCRIPTOR_ERROR: c_int = 11;
+    pub(crate) const NO_MATCH: c_int = 14;
+    pub(crate) const NOT_REACHABLE: c_int = 15;
+}
+
+pub(crate) const RELIABLE_DELIVERY: c_ushort = 2;
+pub(crate) const CONTROL_SEND: u16 = 0;
+pub(crate) const CONTROL_RDMA_WRITE: u16 = 1;
+pub(crate) const INFINITE: c_ulong = 0xFFFF_FFFF;
+/// `VIPX_BY_PEER`, `VIPX_CAUSE_DISCONNECTED`.
+pub(crate) const BY_PEER: u32 = 2;
+pub(crate) const CAUSE_DISCONNECTED: u32 = 16;
+
+/// A handle, which is a number in pointer's clothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Handle(usize);
+
+impl Handle {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn raw(self) -> *mut c_void {
+        core::ptr::without_provenance_mut(self.0)
+    }
+}
+
+/// `VIP_DATA_SEGMENT`; as `VIP_ADDRESS_SEGMENT` its last word is reserved.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Segment {
+    pub address: u64,
+    pub handle: u32,
+    pub length: u32,
+}
+
+/// `VIP_DESCRIPTOR`.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Descriptor {
+    pub next: u64,
+    pub next_handle: u32,
+    pub segment_count: u16,
+    pub control: u16,
+    pub reserved: u32,
+    pub immediate: u32,
+    pub length: u32,
+    pub status: u32,
+    pub segments: [Segment; 2],
+}
+
+/// `VIP_NIC_ATTRIBUTES`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct NicAttributes {
+    name: [c_char; 64],
+    versions: [c_ulong; 2],
+    nic_address_len: u16,
+    local_nic_address: *const u8,
+    thread_safe: c_int,
+    max_discriminator_len: u16,
+    limits: [c_ulong; 11],
+    levels: [c_ushort; 2],
+}
+
+/// `VIP_VI_ATTRIBUTES`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ViAttributes {
+    reliability_level: c_ushort,
+    max_transfer_size: c_ulong,
+    qos: *mut c_void,
+    ptag: *mut c_void,
+    enable_rdma_write: c_int,
+    enable_rdma_read: c_int,
+}
+
+/// `VIP_MEM_ATTRIBUTES`.
+#[repr(C)]
+struct MemAttributes {
+    ptag: *mut c_void,
+    enable_rdma_write: c_int,
+    enable_rdma_read: c_int,
+}
+
+/// `VIPX_CAUSE_INFO`.
+#[repr(C)]
+struct CauseInfo {
+    size: u32,
+    cause: u32,
+    by: u32,
+    reserved: u32,
+    text: [u8; 112],
+}
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<Descriptor>() == 64 && offset_of!(Descriptor, status) == 28 && offset_of!(Descriptor, segments) == 32);
+    assert!(size_of::<NicAttributes>() == 200 && offset_of!(NicAttributes, local_nic_address) == 88 && offset_of!(NicAttributes, limits) == 104);
+    assert!(size_of::<ViAttributes>() == 40 && offset_of!(ViAttributes, enable_rdma_write) == 32);
+    assert!(size_of::<MemAttributes>() == 16 && size_of::<CauseInfo>() == 128 && size_of::<c_uint>() == 4);
+};
+
+const HOST_BYTES_MAX: usize = 18;
+/// Longest discriminator.
+pub(crate) const DISCRIMINATOR_BYTES_MAX: usize = 64;
+
+/// `VIP_NET_ADDRESS` with the room behind it.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub(crate) struct Address {
+    host_len: u16,
+    discriminator_len: u16,
+    bytes: [u8; HOST_BYTES_MAX + DISCRIMINATOR_BYTES_MAX],
+}
+
+impl Address {
+    /// An address; what does not fit is cut off, which no caller of this crate asks for.
+    pub(crate) fn new(host: &[u8], discriminator: &[u8]) -> Self {
+        let (host, discriminator) = (&host[..host.len().min(HOST_BYTES_MAX)], &discriminator[..discriminator.len().min(DISCRIMINATOR_BYTES_MAX)]);
+        let mut bytes = [0; HOST_BYTES_MAX + DISCRIMINATOR_BYTES_MAX];
+        bytes[..host.len()].copy_from_slice(host);
+        bytes[host.len()..host.len() + discriminator.len()].copy_from_slice(discriminator);
+        Self { host_len: host.len() as u16, discriminator_len: discriminator.len() as u16, bytes }
+    }
+
+    /// Room for an address of a NIC whose own host address has so many bytes.
+    fn room(host_len: usize) -> Self {
+        Self { host_len: host_len as u16, discriminator_len: DISCRIMINATOR_BYTES_MAX as u16, bytes: [0; HOST_BYTES_MAX + DISCRIMINATOR_BYTES_MAX] }
+    }
+
+    /// The discriminator.
+    pub(crate) fn discriminator(&self) -> &[u8] {
+        let (host, discriminator) = (usize::from(self.host_len), usize::from(self.discriminator_len));
+        self.bytes.get(host..host + discriminator).unwrap_or_default()
+    }
+}
+
+type Out = *mut *mut c_void;
+
+macro_rules! api {
+    ($($field:ident = $name:literal : fn($($type:ty),*);)*) => {
+        /// The functions.
+        #[derive(Clone, Copy)]
+        struct Api {
+            $($field: unsafe extern "C" fn($($type),*) -> c_int,)*
+        }
+
+        impl Api {
+            fn resolve(library: &libloading::Library) -> Result<Self, libloading::Error> {
+                Ok(Self {
+                    // SAFETY: V1: the names and types are those of the headers.
+                    $($field: *unsafe { library.get($name) }?,)*
+                })
+            }
+        }
+    };
+}
+
+api! {
+    open_nic = b"VipOpenNic": fn(*const c_char, Out);
+    close_nic = b"VipCloseNic": fn(*mut c_void);
+    query_nic = b"VipQueryNic": fn(*mut c_void, *mut NicAttributes);
+    create_ptag = b"VipCreatePtag": fn(*mut c_void, Out);
+    destroy_ptag = b"VipDestroyPtag": fn(*mut c_void, *mut c_void);
+    register_mem = b"VipRegisterMem": fn(*mut c_void, *mut c_void, c_ulong, *mut MemAttributes, *mut u32);
+    deregister_mem = b"VipDeregisterMem": fn(*mut c_void, *mut c_void, u32);
+    register_cached = b"VipxRegisterCached": fn(*mut c_void, *mut c_void, c_ulong, *mut MemAttributes, *mut u32);
+    release_cached = b"VipxReleaseCached": fn(*mut c_void, *mut c_void, u32);
+    alloc_mem = b"VipxAllocMem": fn(*mut c_void, c_ulong, Out);
+    free_mem = b"VipxFreeMem": fn(*mut c_void, *mut c_void);
+    create_vi = b"VipCreateVi": fn(*mut c_void, *mut ViAttributes, *mut c_void, *mut c_void, Out);
+    destroy_vi = b"VipDestroyVi": fn(*mut c_void);
+    post_send = b"VipPostSend": fn(*mut c_void, *mut Descriptor, u32);
+    post_recv = b"VipPostRecv": fn(*mut c_void, *mut Descriptor, u32);
+    send_done = b"VipSendDone": fn(*mut c_void, *mut *mut Descriptor);
+    recv_done = b"VipRecvDone": fn(*mut c_void, *mut *mut Descriptor);
+    connect_wait = b"VipConnectWait": fn(*mut c_void, *mut Address, c_ulong, *mut Address, *mut ViAttributes, Out);
+    connect_accept = b"VipConnectAccept": fn(*mut c_void, *mut c_void);
+    connect_reject = b"VipConnectReject": fn(*mut c_void);
+    connect_request = b"VipConnectRequest": fn(*mut c_void, *mut Address, *mut Address, c_ulong, *mut ViAttributes);
+    disconnect = b"VipDisconnect": fn(*mut c_void);
+    create_cq = b"VipCreateCQ": fn(*mut c_void, c_ulong, Out);
+    destroy_cq = b"VipDestroyCQ": fn(*mut c_void);
+    resize_cq = b"VipResizeCQ": fn(*mut c_void, c_ulong);
+    cq_done = b"VipCQDone": fn(*mut c_void, Out, *mut c_int);
+    cq_wait = b"VipCQWait": fn(*mut c_void, c_ulong, Out, *mut c_int);
+    query_cause = b"VipxQueryCause": fn(*mut c_void, *mut CauseInfo);
+}
+
+/// Names under which the library is looked for in a directory.
+const FILE_NAMES: [&str; 2] = ["libvipl.so.1", "libvipl.so"];
+
+/// Where the library may be, in order: what `BELLWIRE_VIPL` names and nothing else; beside
+/// `beside`, followed to where it really is; where the loader looks.
+fn candidates(named: Option<PathBuf>, beside: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named];
+    }
+    let real = beside.and_then(|path| path.canonicalize().ok());
+    let folders = [beside, real.as_deref()].into_iter().flatten().filter_map(Path::parent);
+    let mut paths: Vec<PathBuf> = folders.flat_map(|folder| FILE_NAMES.map(|name| folder.join(name))).filter(|path| path.exists()).collect();
+    paths.push(PathBuf::from(FILE_NAMES[0]));
+    paths
+}
+
+/// How a connection ended, as the library says.
+#[derive(Clone, Debug)]
+pub(crate) struct Cause {
+    /// The peer has ended it on purpose.
+    pub by_peer: bool,
+    /// For people; empty: it did not end.
+    pub text: String,
+}
+
+/// What a work queue has completed: which descriptor, and whether well.
+pub(crate) type Completed = Option<(*mut Descriptor, bool)>;
+
+/// An open NIC, as the library gives it.
+pub(crate) struct Nic {
+    api: Api,
+    nic: Handle,
+    host: Vec<u8>,
+}
+
+fn result(value: c_int) -> Result<(), c_int> {
+    if value == code::SUCCESS { Ok(()) } else { Err(value) }
+}
+
+impl Nic {
+    /// Loads the library and opens a NIC. `beside`: a file in whose folder the library may be.
+    pub(crate) fn open(beside: Option<&Path>) -> Result<Self, String> {
+        let mut tried = Vec::new();
+        for path in candidates(std::env::var_os("BELLWIRE_VIPL").map(PathBuf::from), beside) {
+            // SAFETY: V1: its initialisers are those of the library that is meant.
+            match unsafe { libloading::Library::new(&path) } {
+                Ok(library) => {
+                    let api = Api::resolve(&library).map_err(|e| format!("{}: {e}", path.display()))?;
+                    std::mem::forget(library);
+                    return Self::open_with(api);
+                }
+                Err(e) => tried.push(e.to_string()),
+            }
+        }
+        Err(format!("libvipl is not found: {}", tried.join("; ")))
+    }
+
+    fn open_with(api: Api) -> Result<Self, String> {
+        let mut raw = core::ptr::null_mut();
+        // SAFETY: V1.
+        result(unsafe { (api.open_nic)(c"bellwire".as_ptr(), &raw mut raw) }).map_err(|e| format!("VipOpenNic gives {e}"))?;
+        let mut nic = Self { api, nic: Handle(raw.addr()), host: Vec::new() };
+        // SAFETY: numbers and pointers may be zero.
+        let mut attributes: NicAttributes = unsafe { core::mem::zeroed() };
+        // SAFETY: V1.
+        if let Err(e) = result(unsafe { (api.query_nic)(raw, &raw mut attributes) }) {
+            nic.close();
+            return Err(format!("VipQueryNic gives {e}"));
+        }
+        let length = usize::from(attributes.nic_address_len).min(HOST_BYTES_MAX);
+        // SAFETY: V1: so many bytes of the library's, until the NIC is closed.
+        nic.host = unsafe { core::slice::from_raw_parts(attributes.local_nic_address, length) }.to_vec();
+        Ok(nic)
+    }
+
+    /// Closes it: whoever waits on it returns.
+    pub(crate) fn close(&self) {
+        // SAFETY: V1.
+        unsafe { (self.api.close_nic)(self.nic.raw()) };
+    }
+
+    /// Its host address.
+    pub(crate) fn host(&self) -> &[u8] {
+        &self.host
+    }
+
+    pub(crate) fn create_ptag(&self) -> Result<Handle, c_int> {
+        let mut out = core::ptr::null_mut();
+        // SAFETY: V1.
+        result(unsafe { (self.api.create_ptag)(self.nic.raw(), &raw mut out) }).map(|()| Handle(out.addr()))
+    }
+
+    pub(crate) fn destroy_ptag(&self, ptag: Handle) {
+        // SAFETY: V1.
+        unsafe { (self.api.destroy_ptag)(self.nic.raw(), ptag.raw()) };
+    }
+
+    /// Registers memory: for `ptag`; if `is_open`, peers may write it.
+    ///
+    /// # Safety
+    /// The memory stays mapped until it is deregistered, and its owner bears with writes of the
+    /// library, and of peers if `is_open`.
+    pub(crate) unsafe fn register(&self, address: u64, length: usize, ptag: Handle, is_open: bool) -> Result<u32, c_int> {
+        let mut attributes = MemAttributes { ptag: ptag.raw(), enable_rdma_write: c_int::from(is_open), enable_rdma_read: 0 };
+        let (mut handle, at) = (0, core::ptr::with_exposed_provenance_mut(address as usize));
+        // SAFETY: V1, and the caller's promise.
+        result(unsafe { (self.api.register_mem)(self.nic.raw(), at, length as c_ulong, &raw mut attributes, &raw mut handle) }).map(|()| handle)
+    }
+
+    /// Ends a registration. `Err`: it is in use.
+    pub(crate) fn deregister(&self, address: u64, handle: u32) -> Result<(), c_int> {
+        // SAFETY: V1.
+        result(unsafe { (self.api.deregister_mem)(self.nic.raw(), core::ptr::with_exposed_provenance_mut(address as usize), handle) })
+    }
+
+    /// Registers memory to be sent from, through the registration cache.
+    ///
+    /// # Safety
+    /// The memory stays mapped until it is released and no descriptor names it.
+    pub(crate) unsafe fn register_cached(&self, address: u64, length: usize, ptag: Handle) -> Result<u32, c_int> {
+        let mut attributes = MemAttributes { ptag: ptag.raw(), enable_rdma_write: 0, enable_rdma_read: 0 };
+        let (mut handle, at) = (0, core::ptr::with_exposed_provenance_mut(address as usize));
+        // SAFETY: V1, and the caller's promise.
+        result(unsafe { (self.api.register_cached)(self.nic.raw(), at, length as c_ulong, &raw mut attributes, &raw mut handle) }).map(|()| handle)
+    }
+
+    pub(crate) fn release_cached(&self, address: u64, handle: u32) {
+        // SAFETY: V1.
+        unsafe { (self.api.release_cached)(self.nic.raw(), core::ptr::with_exposed_provenance_mut(address as usize), handle) };
+    }
+
+    /// Zeroed memory of the library's.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<*mut u8, c_int> {
+        let mut out = core::ptr::null_mut();
+        // SAFETY: V1.
+        result(unsafe { (self.api.alloc_mem)(self.nic.raw(), bytes as c_ulong, &raw mut out) })?;
+        out.expose_provenance();
+        Ok(out.cast())
+    }
+
+    /// Gives it back. `Err`: it is in use, or not such memory.
+    pub(crate) fn free(&self, base: *mut u8) -> Result<(), c_int> {
+        // SAFETY: V1.
+        result(unsafe { (self.api.free_mem)(self.nic.raw(), base.cast()) })
+    }
+
+    /// A VI with reliable delivery whose peer may write memory of `ptag`; it tells its peer
+    /// `offer`.
+    pub(crate) fn create_vi(&self, ptag: Handle, offer: usize, send: Handle, receive: Handle) -> Result<Handle, c_int> {
+        let (mut attributes, mut out) = (vi_attributes(ptag, offer), core::ptr::null_mut());
+        // SAFETY: V1.
+        result(unsafe { (self.api.create_vi)(self.nic.raw(), &raw mut attributes, send.raw(), receive.raw(), &raw mut out) }).map(|()| Handle(out.addr()))
+    }
+
+    /// Ends a VI's connection and the VI: none of its descriptors is used any more.
+    pub(crate) fn end_vi(&self, vi: Handle) {
+        // SAFETY: V1.
+        unsafe { (self.api.disconnect)(vi.raw()) };
+        // SAFETY: V1.
+        unsafe { (self.api.destroy_vi)(vi.raw()) };
+    }
+
+    /// Posts a send or a write.
+    ///
+    /// # Safety
+    /// The descriptor, and what it names, belong to the library until it completes.
+    #[inline]
+    pub(crate) unsafe fn post_send(&self, vi: Handle, descriptor: *mut Descriptor, handle: u32) -> bool {
+        // SAFETY: V1, and the caller's promise.
+        unsafe { (self.api.post_send)(vi.raw(), descriptor, handle) == code::SUCCESS }
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Safety
+    /// As of [`post_send`](Self::post_send).
+    #[inline]
+    pub(crate) unsafe fn post_receive(&self, vi: Handle, descriptor: *mut Descriptor, handle: u32) -> bool {
+        // SAFETY: V1, and the caller's promise.
+        unsafe { (self.api.post_recv)(vi.raw(), descriptor, handle) == code::SUCCESS }
+    }
+
+    #[inline]
+    pub(crate) fn send_done(&self, vi: Handle) -> Completed {
+        let mut descriptor = core::ptr::null_mut();
+        // SAFETY: V1.
+        completed(unsafe { (self.api.send_done)(vi.raw(), &raw mut descriptor) }, descriptor)
+    }
+
+    #[inline]
+    pub(crate) fn receive_done(&self, vi: Handle) -> Completed {
+        let mut descriptor = core::ptr::null_mut();
+        // SAFETY: V1.
+        completed(unsafe { (self.api.recv_done)(vi.raw(), &raw mut descriptor) }, descriptor)
+    }
+
+    pub(crate) fn create_cq(&self, entries: usize) -> Result<Handle, c_int> {
+        let mut out = core::ptr::null_mut();
+        // SAFETY: V1.
+        result(unsafe { (self.api.create_cq)(self.nic.raw(), entries as c_ulong, &raw mut out) }).map(|()| Handle(out.addr()))
+    }
+
+    pub(crate) fn destroy_cq(&self, cq: Handle) {
+        // SAFETY: V1.
+        unsafe { (self.api.destroy_cq)(cq.raw()) };
+    }
+
+    pub(crate) fn resize_cq(&self, cq: Handle, entries: usize) -> Result<(), c_int> {
+        // SAFETY: V1.
+        result(unsafe { (self.api.resize_cq)(cq.raw(), entries as c_ulong) })
+    }
+
+    /// The VI of the oldest entry of a completion queue, which is taken off it.
+    #[inline]
+    pub(crate) fn cq_done(&self, cq: Handle) -> Result<Option<Handle>, c_int> {
+        let (mut vi, mut is_receive) = (core::ptr::null_mut(), 0);
+        // SAFETY: V1.
+        match unsafe { (self.api.cq_done)(cq.raw(), &raw mut vi, &raw mut is_receive) } {
+            code::SUCCESS => Ok(Some(Handle(vi.addr()))),
+            code::NOT_DONE => Ok(None),
+            e => Err(e),
+        }
+    }
+
+    /// As [`cq_done`](Self::cq_done), but waits so many milliseconds.
+    pub(crate) fn cq_wait(&self, cq: Handle, milliseconds: c_ulong) -> Result<Option<Handle>, c_int> {
+        let (mut vi, mut is_receive) = (core::ptr::null_mut(), 0);
+        // SAFETY: V1.
+        match unsafe { (self.api.cq_wait)(cq.raw(), milliseconds, &raw mut vi, &raw mut is_receive) } {
+            code::SUCCESS => Ok(Some(Handle(vi.addr()))),
+            code::TIMEOUT => Ok(None),
+            e => Err(e),
+        }
+    }
+
+    /// Waits until somebody asks for a connection at an address: who, and the request.
+    pub(crate) fn connect_wait(&self, at: &Address) -> Result<(Address, Handle), c_int> {
+        let (mut at, mut remote, mut attributes, mut out) = (*at, Address::room(self.host.len()), vi_attributes(Handle::NONE, 0), core::ptr::null_mut());
+        // SAFETY: V1.
+        result(unsafe { (self.api.connect_wait)(self.nic.raw(), &raw mut at, INFINITE, &raw mut remote, &raw mut attributes, &raw mut out) })
+            .map(|()| (remote, Handle(out.addr())))
+    }
+
+    pub(crate) fn accept(&self, request: Handle, vi: Handle) -> Result<(), c_int> {
+        // SAFETY: V1.
+        result(unsafe { (self.api.connect_accept)(request.raw(), vi.raw()) })
+    }
+
+    pub(crate) fn reject(&self, request: Handle) {
+        // SAFETY: V1.
+        unsafe { (self.api.connect_reject)(request.raw()) };
+    }
+
+    /// Asks for a connection; gives what the peer's VI offers.
+    pub(crate) fn connect(&self, vi: Handle, local: &Address, remote: &Address, milliseconds: c_ulong) -> Result<usize, c_int> {
+        let (mut local, mut remote, mut attributes) = (*local, *remote, vi_attributes(Handle::NONE, 0));
+        // SAFETY: V1.
+        result(unsafe { (self.api.connect_request)(vi.raw(), &raw mut local, &raw mut remote, milliseconds, &raw mut attributes) })
+            .map(|()| attributes.qos.addr())
+    }
+
+    /// Why a VI's connection ended.
+    pub(crate) fn cause(&self, vi: Handle) -> Cause {
+        let mut info = CauseInfo { size: size_of::<CauseInfo>() as u32, cause: 0, by: 0, reserved: 0, text: [0; 112] };
+        // SAFETY: V1.
+        if unsafe { (self.api.query_cause)(vi.raw(), &raw mut info) } != code::SUCCESS {
+            return Cause { by_peer: false, text: String::new() };
+        }
+        let text = info.text.split(|b| *b == 0).next().unwrap_or_default();
+        Cause { by_peer: info.by == BY_PEER && info.cause == CAUSE_DISCONNECTED, text: String::from_utf8_lossy(text).into_owned() }
+    }
+}
+
+#[inline]
+fn completed(value: c_int, descriptor: *mut Descriptor) -> Completed {
+    match value {
+        code::SUCCESS => Some((descriptor, true)),
+        code::DESCRIPTOR_ERROR => Some((descriptor, false)),
+        _ => None,
+    }
+}
+
+fn vi_attributes(ptag: Handle, offer: usize) -> ViAttributes {
+    ViAttributes {
+        reliability_level: RELIABLE_DELIVERY,
+        max_transfer_size: 1 << 30,
+        qos: core::ptr::without_provenance_mut(offer),
+        ptag: ptag.raw(),
+        enable_rdma_write: c_int::from(ptag != Handle::NONE),
+        enable_rdma_read: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_library_is_the_only_one() {
+        assert_eq!(candidates(Some("/x.so".into()), Some(Path::new("/lib/libbellwire_am.so.1"))), [PathBuf::from("/x.so")]);
+        assert_eq!(candidates(None, None), [PathBuf::from("libvipl.so.1")]);
+    }
+
+    #[test]
+    fn addresses_give_their_discriminator_back() {
+        assert_eq!(Address::new(&[127, 0, 0, 1], b"where").discriminator(), b"where");
+        assert_eq!(Address::new(&[0; 40], &[7; 100]).discriminator(), [7; 64]);
+    }
+}
