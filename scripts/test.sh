@@ -73,6 +73,7 @@ lane_c() {
     part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
     part sisci     make -s -C tests/sisci check LIBSISCI="$target/release/libsisci.so" OUT="$target/tests-sisci"
     part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
+    part am-mappings tests/am/mappings.sh "$target/release/bellwire" "$target/tests-am"
     part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
     part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
     part users     make -s -C tests/hostile users LIBVIPL="$target/release/libvipl.so" LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-hostile"
@@ -173,6 +174,7 @@ if [ "$mode" = long ]; then
     part nisim-figures env BELLWIRE_NISIM_PROGRAMS=all cargo test --locked --release -p bellwire-nisim --test statements
     part tag-huge   env BELLWIRE_TAG_BYTES=2147483655 cargo test --locked --release -p bellwire-tag --test storms huge
     part am-storm   env BELLWIRE_STORM=24,60 cargo test --locked --release -p bellwire-am --test storm
+    part am-mappings-long tests/am/mappings.sh "$target/release/bellwire" "$target/tests-am" long
     part rpc-kills  env BELLWIRE_KILLS=300 cargo test --locked --release -p bellwire-rpc --test killed
     part spmd-kills env BELLWIRE_KILLS=60 cargo test --locked --release -p bellwire-spmd --test processes
     am_hosts() {

@@ -2,10 +2,9 @@
 //! Bundles, endpoints, segments, tags, memory.
 
 use crate::objects::{BundleObject, EndpointObject, bundle, endpoint, library};
-use crate::types::{BAD_ARG, EndpointName, IN_USE, NOT_INIT, OK, code, put};
-use bellwire_am::{Bundle, Error};
+use crate::types::{BAD_ARG, EndpointName, IN_USE, OK, code, put};
+use bellwire_am::Error;
 use core::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 /// See am.h.
 ///
@@ -20,8 +19,7 @@ pub unsafe extern "C" fn AM_AllocateBundle(kind: c_int, eb: *mut *mut BundleObje
         Ok(library) => library,
         Err(code) => return code,
     };
-    let Some(device) = &library.device else { return NOT_INIT };
-    let made = Bundle::new(device).map(|bundle| library.add_bundle(Arc::new(bundle)));
+    let made = library.create_bundle().map(|bundle| library.add_bundle(bundle));
     // SAFETY: C1.
     unsafe { put(eb, made) }
 }
@@ -86,7 +84,7 @@ pub unsafe extern "C" fn AM_AllocateEndpoint(eb: *mut BundleObject, ep: *mut *mu
             // SAFETY: C1.
             unsafe {
                 ep.write(at);
-                name.write(named.into());
+                name.write(named);
             }
             OK
         }
@@ -145,11 +143,8 @@ pub unsafe extern "C" fn AM_SetSeg(ep: *mut EndpointObject, address: *mut c_void
     // SAFETY: C1.
     let found = unsafe { endpoint(ep) };
     code(found.and_then(|(bundle, id)| {
-        if nbytes == 0 {
-            return bundle.set_segment(id, None);
-        }
         // SAFETY: C1: the header asks for memory that stays.
-        unsafe { bundle.set_segment_of_program(id, address.cast(), nbytes) }
+        unsafe { bundle.set_segment(id, address.cast(), nbytes) }
     }))
 }
 
@@ -216,13 +211,7 @@ pub unsafe extern "C" fn AMX_Alloc(nbytes: usize, address: *mut *mut c_void) -> 
         Ok(library) => library,
         Err(code) => return code,
     };
-    let Some(device) = &library.device else { return NOT_INIT };
-    let region = device.allocate(nbytes);
-    let at = region.map(|region| {
-        let at: *mut c_void = region.as_ptr().cast();
-        library.regions.insert(at.addr(), region);
-        at
-    });
+    let at = library.allocate(nbytes);
     // SAFETY: C1.
     unsafe { put(address, at) }
 }

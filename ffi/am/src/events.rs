@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polling and waiting, limits, statistics.
 
+use crate::carrier::Carrier;
 use crate::objects::{BundleObject, EndpointObject, bundle, endpoint};
 use crate::types::{BAD_ARG, code, put};
-use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, Bundle, Counters, MEDIUM_BYTES_MAX};
+use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, Counters, MEDIUM_BYTES_MAX};
 use core::ffi::{c_int, c_uint};
 use std::time::Duration;
 
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn AM_GetEventMask(eb: *mut BundleObject, mask: *mut c_int
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_WaitSema(eb: *mut BundleObject) -> c_int {
     // SAFETY: C1.
-    code(unsafe { bundle(eb) }.and_then(Bundle::wait_for_event))
+    code(unsafe { bundle(eb) }.and_then(Carrier::wait_for_event))
 }
 
 /// See am.h.

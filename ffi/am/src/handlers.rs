@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! C functions as handlers, and the tokens that they get.
 
+use crate::carrier::Message;
 use crate::objects::{EndpointObject, endpoint};
 use crate::types::{BAD_ARG, EndpointName, Handed, ReturnedMessage, code, put};
-use bellwire_am::{Error, Message};
+use bellwire_am::Error;
 use core::ffi::{c_int, c_void};
 use std::ffi::CString;
 
@@ -12,7 +13,7 @@ type Function = extern "C" fn();
 
 /// What a token points to while a handler runs.
 pub(crate) struct Token<'a, 'm> {
-    pub(crate) message: &'a mut Message<'m>,
+    pub(crate) message: Message<'a, 'm>,
     endpoint: *mut EndpointObject,
 }
 
@@ -49,11 +50,11 @@ macro_rules! call {
 }
 
 /// Runs a C function for a message.
-fn run(function: Function, endpoint: *mut EndpointObject, message: &mut Message<'_>) {
+fn run(function: Function, endpoint: *mut EndpointObject, message: Message<'_, '_>) {
     let mut args = [0; bellwire_am::ARGS_MAX];
     let count = message.args().len();
     args[..count].copy_from_slice(message.args());
-    let (is_short, payload) = (message.is_short(), (message.payload().as_ptr(), message.payload().len()));
+    let (is_short, payload) = (message.is_short(), message.payload());
     let mut token = Token { message, endpoint };
     let token = (&raw mut token).cast::<c_void>();
     if is_short {
@@ -89,7 +90,7 @@ pub unsafe extern "C" fn AMX_SetMessageHandler(ep: *mut EndpointObject, index: u
             let mut args = [0; bellwire_am::ARGS_MAX];
             let count = message.args().len();
             args[..count].copy_from_slice(message.args());
-            let (data, nbytes) = if message.is_short() { (core::ptr::null(), 0) } else { (message.payload().as_ptr(), message.payload().len()) };
+            let (data, nbytes) = if message.is_short() { (core::ptr::null(), 0) } else { message.payload() };
             let view = MessageView { num_args: count as c_int, args: args.as_ptr(), data, nbytes };
             let mut token = Token { message, endpoint: at.pointer() };
             function((&raw mut token).cast(), &raw const view, context.pointer());
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn AMX_SetHandler(ep: *mut EndpointObject, index: u8, func
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
         if index == 0 {
             return bundle.set_error_handler(id, move |returned| {
-                let reason = CString::new(returned.why()).unwrap_or_default();
+                let reason = CString::new(returned.why.as_str()).unwrap_or_default();
                 let mut message = ReturnedMessage::new(returned, &reason);
                 // SAFETY: C1: handler 0 has this type.
                 let function = unsafe { core::mem::transmute::<Function, extern "C" fn(c_int, c_int, *mut c_void)>(function) };

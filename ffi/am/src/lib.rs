@@ -5,6 +5,7 @@
 //!
 //! | file | concern |
 //! |---|---|
+//! | `carrier.rs` | the seam: the crate `bellwire-am` or a mapping of `bellwire-amvia` carries the messages |
 //! | `objects.rs` | the library's device, bundles, endpoints, memory; the objects that end with it |
 //! | `control.rs`, `tables.rs`, `events.rs` | bundles and endpoints; translations; polling, waiting, statistics |
 //! | `handlers.rs` | C functions as handlers; tokens |
@@ -18,6 +19,7 @@
 //! the header says, for the duration of the call; a bundle or endpoint that is not NULL is one that
 //! was allocated and not freed; a token is one of a handler that runs.
 
+mod carrier;
 mod control;
 mod events;
 mod handlers;

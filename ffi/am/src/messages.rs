@@ -71,7 +71,7 @@ pub unsafe extern "C" fn AMX_RequestI(
     let (found, args) = unsafe { (endpoint(ep), Args::of(num_args, args)) };
     code(found.and_then(|(bundle, id)| {
         // SAFETY: C1: the source is readable throughout the call.
-        unsafe { bundle.request_medium_of_program(id, entry(dest)?, handler, payload(source, nbytes)?, args?.all()) }
+        unsafe { bundle.request_medium(id, entry(dest)?, handler, payload(source, nbytes)?, args?.all()) }
     }))
 }
 
@@ -97,10 +97,10 @@ pub unsafe extern "C" fn AMX_RequestXfer(
         let (dest, data, args) = (entry(dest)?, payload(source, nbytes)?, args?);
         if is_async == 0 {
             // SAFETY: C1: the source is readable throughout the call.
-            unsafe { bundle.request_bulk_of_program(id, dest, handler, offset as u64, data, args.all()) }
+            unsafe { bundle.request_bulk(id, dest, handler, offset as u64, data, args.all()) }
         } else {
             // SAFETY: the caller's.
-            unsafe { bundle.try_request_bulk_of_program(id, dest, handler, offset as u64, data, args.all()) }
+            unsafe { bundle.try_request_bulk(id, dest, handler, offset as u64, data, args.all()) }
         }
     }))
 }
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn AMX_ReplyI(message: *mut c_void, handler: u8, source: *
     let (found, args) = unsafe { (token(message), Args::of(num_args, args)) };
     code(found.and_then(|t| {
         // SAFETY: C1: the source is readable throughout the call.
-        unsafe { t.message.reply_medium_of_program(handler, payload(source, nbytes)?, args?.all()) }
+        unsafe { t.message.reply_medium(handler, payload(source, nbytes)?, args?.all()) }
     }))
 }
 
@@ -168,6 +168,6 @@ pub unsafe extern "C" fn AMX_ReplyXfer(
     let (found, args) = unsafe { (token(message), Args::of(num_args, args)) };
     code(found.and_then(|t| {
         // SAFETY: C1: the source is readable throughout the call.
-        unsafe { t.message.reply_bulk_of_program(handler, offset as u64, payload(source, nbytes)?, args?.all()) }
+        unsafe { t.message.reply_bulk(handler, offset as u64, payload(source, nbytes)?, args?.all()) }
     }))
 }

@@ -8,18 +8,23 @@
 //! - B2: an endpoint's bundle lives as long as the endpoint: freeing a bundle frees its endpoints
 //!   first.
 
+use crate::carrier::Carrier;
 use crate::types::{NOT_INIT, OK, RESOURCE};
 use bellwire_am::{Bundle, Device, EndpointId, Error, Region};
+use bellwire_amvia::from_env;
 use bellwire_memory::atomic::{AtomicPtr, AtomicU32, Ordering};
 use bellwire_via::nic::NicConfig;
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int, c_void};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What an `eb_t` points to.
 pub struct BundleObject {
     /// Shared with the process's team, if it is the team's.
-    pub(crate) bundle: Arc<Bundle>,
+    pub(crate) bundle: Carrier,
 }
 
 /// What an `ep_t` points to. It names the endpoint's place, which changes when it moves.
@@ -57,10 +62,12 @@ impl EndpointObject {
 #[derive(Default)]
 pub(crate) struct Library {
     inits: u32,
-    pub(crate) device: Option<Arc<Device>>,
+    /// Bellwire's own layer; a mapping on libvipl, which bundles are on if it is there.
+    pub(crate) native: Option<Arc<Device>>,
+    pub(crate) vi: Option<Arc<bellwire_amvia::Device>>,
     pub(crate) bundles: BTreeSet<usize>,
     pub(crate) endpoints: BTreeSet<usize>,
-    pub(crate) regions: BTreeMap<usize, Arc<Region>>,
+    pub(crate) regions: BTreeMap<usize, Memory>,
 }
 
 static LIBRARY: Mutex<Option<Library>> = Mutex::new(None);
@@ -92,7 +99,7 @@ impl core::ops::DerefMut for Guard {
 /// # Safety
 /// C1; with B2 the bundle lives as long as the endpoint.
 #[inline]
-pub(crate) unsafe fn endpoint<'e>(ep: *mut EndpointObject) -> Result<(&'e Bundle, EndpointId), Error> {
+pub(crate) unsafe fn endpoint<'e>(ep: *mut EndpointObject) -> Result<(&'e Carrier, EndpointId), Error> {
     // SAFETY: the caller's.
     let object = unsafe { ep.as_ref() }.ok_or(Error::BadArgument)?;
     // SAFETY: B2.
@@ -105,9 +112,9 @@ pub(crate) unsafe fn endpoint<'e>(ep: *mut EndpointObject) -> Result<(&'e Bundle
 /// # Safety
 /// C1.
 #[inline]
-pub(crate) unsafe fn bundle<'e>(eb: *mut BundleObject) -> Result<&'e Bundle, Error> {
+pub(crate) unsafe fn bundle<'e>(eb: *mut BundleObject) -> Result<&'e Carrier, Error> {
     // SAFETY: the caller's.
-    unsafe { eb.as_ref() }.map(|b| &*b.bundle).ok_or(Error::BadArgument)
+    unsafe { eb.as_ref() }.map(|b| &b.bundle).ok_or(Error::BadArgument)
 }
 
 /// An index or a count, which is not negative.
@@ -115,25 +122,90 @@ pub(crate) fn index(value: c_int) -> Result<u32, Error> {
     u32::try_from(value).map_err(|_| Error::BadArgument)
 }
 
-pub(crate) fn open() -> Result<Arc<Device>, String> {
-    let config = NicConfig::from_env().map_err(|e| e.to_string())?;
-    Device::open(config).map_err(|e| e.to_string())
+/// Opens Bellwire's own layer, unless it is open.
+pub(crate) fn open_native(library: &mut Library) -> Result<(), String> {
+    if library.native.is_none() {
+        let config = NicConfig::from_env().map_err(|e| e.to_string())?;
+        library.native = Some(Device::open(config).map_err(|e| e.to_string())?);
+    }
+    Ok(())
 }
 
-/// Initialises the library once more; the first time with the device that `open` gives.
-pub(crate) fn init<E>(open: impl FnOnce() -> Result<Arc<Device>, E>) -> Result<Guard, E> {
-    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-    if guard.is_none() {
-        *guard = Some(Library { device: Some(open()?), ..Library::default() });
+/// Opens what the environment asks for, with `native` for Bellwire's own layer.
+pub(crate) fn open<E: From<String>>(library: &mut Library, native: impl FnOnce(&mut Library) -> Result<(), E>) -> Result<(), E> {
+    match from_env()? {
+        None => native(library),
+        Some(_) if library.vi.is_some() => Ok(()),
+        Some((mapping, credits)) => {
+            library.vi = Some(bellwire_amvia::Device::open(mapping, credits, own_file().as_deref())?);
+            Ok(())
+        }
     }
-    let mut guard = Guard(guard);
-    guard.inits += 1;
-    Ok(guard)
+}
+
+/// The file of this library, beside which libvipl may be.
+fn own_file() -> Option<PathBuf> {
+    // SAFETY: pointers may be NULL.
+    let mut info: libc::Dl_info = unsafe { core::mem::zeroed() };
+    let of: extern "C" fn() -> c_int = AM_Init;
+    // SAFETY: an address of this library, and a place for what is known of it.
+    if unsafe { libc::dladdr(of as *const c_void, &raw mut info) } == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's string, which stays as long as this library does.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Initialises the library once more, with what `open` opens in it.
+pub(crate) fn init<E>(open: impl FnOnce(&mut Library) -> Result<(), E>) -> Result<Guard, E> {
+    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut library = guard.take().unwrap_or_default();
+    let opened = open(&mut library);
+    if opened.is_ok() {
+        library.inits += 1;
+    }
+    if library.inits > 0 {
+        *guard = Some(library);
+    }
+    opened.map(|()| Guard(guard))
+}
+
+/// Memory of `AMX_Alloc`, freed when this goes.
+pub(crate) enum Memory {
+    Native { _region: Arc<Region> },
+    Vi { _region: bellwire_amvia::Region },
 }
 
 impl Library {
+    /// A bundle on the device that there is.
+    pub(crate) fn create_bundle(&self) -> Result<Carrier, Error> {
+        match (&self.vi, &self.native) {
+            (Some(device), _) => Ok(Carrier::Vi(Arc::new(bellwire_amvia::Bundle::new(device)?))),
+            (None, Some(device)) => Ok(Carrier::Native(Arc::new(Bundle::new(device)?))),
+            (None, None) => Err(Error::Resource),
+        }
+    }
+
+    /// Memory that peers can reach directly.
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Result<*mut c_void, Error> {
+        let (at, memory) = match (&self.vi, &self.native) {
+            (Some(device), _) => {
+                let region = device.allocate(bytes)?;
+                (region.as_ptr(), Memory::Vi { _region: region })
+            }
+            (None, Some(device)) => {
+                let region = device.allocate(bytes)?;
+                (region.as_ptr(), Memory::Native { _region: region })
+            }
+            (None, None) => return Err(Error::Resource),
+        };
+        self.regions.insert(at.addr(), memory);
+        Ok(at.cast())
+    }
+
     /// A bundle for C.
-    pub(crate) fn add_bundle(&mut self, bundle: Arc<Bundle>) -> *mut BundleObject {
+    pub(crate) fn add_bundle(&mut self, bundle: Carrier) -> *mut BundleObject {
         let at = Box::into_raw(Box::new(BundleObject { bundle }));
         self.bundles.insert(at.expose_provenance());
         at
@@ -150,7 +222,7 @@ impl Library {
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AM_Init() -> c_int {
-    match init(open) {
+    match init(|library| open(library, open_native)) {
         Ok(_) => OK,
         Err(why) => {
             // One write: two processes of a terminal that fail at a time would mix their pieces.

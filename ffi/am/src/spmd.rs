@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process in its job: a [`Team`], of which there is one.
 
+use crate::carrier::{Carrier, OnVi};
 use crate::handlers::token;
-use crate::objects::{AM_Terminate, BundleObject, EndpointObject, init};
+use crate::objects::{AM_Terminate, BundleObject, EndpointObject, Guard, Library, init, open};
 use crate::types::{BAD_ARG, IN_USE, NOT_INIT, OK, code, put};
 use bellwire_job::Job;
+use bellwire_spmd::layer::Layer;
 use bellwire_spmd::{Error, Team, open_device};
 use core::ffi::{c_char, c_int, c_void};
 use std::cell::RefCell;
@@ -14,7 +16,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const JOB: c_int = 64;
 const LOST: c_int = 65;
 
-static TEAM: Mutex<Option<Arc<Team>>> = Mutex::new(None);
+static TEAM: Mutex<Option<Arc<AnyTeam>>> = Mutex::new(None);
+
+/// The team, on whichever carries its messages.
+enum AnyTeam {
+    Native(Team),
+    Vi(Team<OnVi>),
+}
+
+/// Makes the same call of whichever it is.
+macro_rules! each {
+    ($team:expr, $one:ident => $call:expr) => {
+        match &*$team {
+            AnyTeam::Native($one) => $call,
+            AnyTeam::Vi($one) => $call,
+        }
+    };
+}
 
 thread_local! {
     /// What the thread's last failure was about.
@@ -27,12 +45,12 @@ fn set_reason(text: String) {
     let _ = REASON.try_with(|reason| *reason.borrow_mut() = text);
 }
 
-fn lock() -> MutexGuard<'static, Option<Arc<Team>>> {
+fn lock() -> MutexGuard<'static, Option<Arc<AnyTeam>>> {
     TEAM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The team, without its lock: others may ask for their rank while this thread waits.
-fn team() -> Option<Arc<Team>> {
+fn team() -> Option<Arc<AnyTeam>> {
     lock().clone()
 }
 
@@ -88,15 +106,51 @@ fn join() -> Result<Job, Error> {
     Job::join_installed().map_err(|error| Error::Launcher(error.to_string()))
 }
 
-fn start() -> Result<(Team, *mut BundleObject, *mut EndpointObject), Error> {
+fn start() -> Result<(AnyTeam, *mut BundleObject, *mut EndpointObject), Error> {
     let job = join()?;
-    let mut library = init(|| open_device(&job))?;
-    let device = library.device.clone();
+    let library = init(|library| {
+        let native = |library: &mut Library| -> Result<(), Opening> {
+            if library.native.is_none() {
+                library.native = Some(open_device(&job).map_err(Opening)?);
+            }
+            Ok(())
+        };
+        open(library, native).map_err(|e| e.0)
+    })?;
+    if let Some(device) = library.vi.clone() {
+        let started = if job.local_size() < job.size() && std::env::var_os("BELLWIRE_ADDRESS").is_none() {
+            Err(Error::Device("this job is on several hosts: with BELLWIRE_AM it needs BELLWIRE_ADDRESS".to_owned()))
+        } else {
+            let bundle = bellwire_amvia::Bundle::new(&device).map_err(Error::Messages);
+            bundle.and_then(|bundle| Team::start_in(OnVi(Arc::new(bundle)), job))
+        };
+        return finish_start(library, started, |team| (Carrier::Vi(Arc::clone(&team.bundle().0)), AnyTeam::Vi(team)));
+    }
+    let device = library.native.clone();
     let started = device.ok_or_else(|| Error::Device("the library has no NIC".to_owned())).and_then(|device| Team::start_on(&device, job));
+    finish_start(library, started, |team| (Carrier::Native(Arc::clone(team.bundle())), AnyTeam::Native(team)))
+}
+
+/// A device that could not be opened.
+struct Opening(Error);
+
+impl From<String> for Opening {
+    fn from(what: String) -> Self {
+        Self(Error::Device(what))
+    }
+}
+
+fn finish_start<B: Layer>(
+    mut library: Guard,
+    started: Result<Team<B>, Error>,
+    wrap: impl FnOnce(Team<B>) -> (Carrier, AnyTeam),
+) -> Result<(AnyTeam, *mut BundleObject, *mut EndpointObject), Error> {
     match started {
         Ok(team) => {
-            let bundle = library.add_bundle(Arc::clone(team.bundle()));
-            let endpoint = library.add_endpoint(bundle, team.endpoint());
+            let of_team = team.endpoint();
+            let (carrier, team) = wrap(team);
+            let bundle = library.add_bundle(carrier);
+            let endpoint = library.add_endpoint(bundle, of_team);
             Ok((team, bundle, endpoint))
         }
         Err(e) => {
@@ -111,12 +165,12 @@ fn start() -> Result<(Team, *mut BundleObject, *mut EndpointObject), Error> {
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Finish() -> c_int {
     let Some(team) = team() else { return not_started() };
-    if team.bundle().is_in_handler() {
+    if each!(team, t => t.bundle().is_in_handler()) {
         return failure(BAD_ARG, "not within a handler");
     }
     // It keeps its place until it is over: a barrier of another thread is the program's error, and
     // gives one.
-    let ended = outcome(team.settle());
+    let ended = outcome(each!(team, t => t.settle()));
     *lock() = None;
     drop(team);
     AM_Terminate();
@@ -126,19 +180,19 @@ pub extern "C" fn AMX_Finish() -> c_int {
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Rank() -> c_int {
-    team().map_or(-1, |team| team.rank() as c_int)
+    team().map_or(-1, |team| each!(team, t => t.rank()) as c_int)
 }
 
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Size() -> c_int {
-    team().map_or(-1, |team| team.size() as c_int)
+    team().map_or(-1, |team| each!(team, t => t.size()) as c_int)
 }
 
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Barrier() -> c_int {
-    team().map_or_else(not_started, |team| outcome(team.barrier()))
+    team().map_or_else(not_started, |team| outcome(each!(team, t => t.barrier())))
 }
 
 /// See am.h.
@@ -153,7 +207,7 @@ pub unsafe extern "C" fn AMX_AllGather(block: *const c_void, nbytes: usize, all:
     }
     // SAFETY: C1: so many readable bytes.
     let block = if nbytes == 0 { &[] } else { unsafe { core::slice::from_raw_parts(block.cast::<u8>(), nbytes) } };
-    let blocks = match team.all_gather(block) {
+    let blocks = match each!(team, t => t.all_gather(block)) {
         Ok(blocks) => blocks,
         Err(e) => return outcome(Err(e)),
     };
@@ -176,7 +230,7 @@ pub unsafe extern "C" fn AMX_AllGather(block: *const c_void, nbytes: usize, all:
 pub unsafe extern "C" fn AMX_SourceRank(message: *mut c_void, rank: *mut c_int) -> c_int {
     let Some(team) = team() else { return not_started() };
     // SAFETY: C1.
-    let found = unsafe { token(message) }.and_then(|t| team.rank_of(t.message).ok_or(bellwire_am::Error::Resource));
+    let found = unsafe { token(message) }.and_then(|t| each!(team, of => of.rank_of_name(&t.message.source())).ok_or(bellwire_am::Error::Resource));
     // SAFETY: C1.
     unsafe { put(rank, found.map(|rank| rank as c_int)) }
 }
@@ -185,7 +239,7 @@ pub unsafe extern "C" fn AMX_SourceRank(message: *mut c_void, rank: *mut c_int) 
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Exit(status: c_int) -> ! {
     if let Some(team) = team() {
-        team.exit(status);
+        each!(team, t => t.exit(status));
     }
     match join() {
         Ok(job) => job.exit(status),

@@ -3,7 +3,7 @@
 
 use crate::objects::{EndpointObject, endpoint, index};
 use crate::types::{BAD_ARG, EndpointName, OK, RESOURCE, code, put};
-use bellwire_am::{CREDITS_MAX, Error, HANDLERS, Name, TRANSLATIONS_MAX};
+use bellwire_am::{CREDITS_MAX, Error, HANDLERS, TRANSLATIONS_MAX};
 use core::ffi::c_int;
 
 /// See am.h.
@@ -20,7 +20,7 @@ pub extern "C" fn AM_MaxNumHandlers() -> c_int {
 pub unsafe extern "C" fn AM_Map(ep: *mut EndpointObject, entry: c_int, name: EndpointName, tag: u64) -> c_int {
     // SAFETY: C1.
     let found = unsafe { endpoint(ep) };
-    code(found.and_then(|(bundle, id)| bundle.map(id, index(entry)?, name.name().ok_or(Error::BadArgument)?, tag)))
+    code(found.and_then(|(bundle, id)| bundle.map(id, index(entry)?, &name, tag)))
 }
 
 /// See am.h.
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn AM_MapAny(ep: *mut EndpointObject, entry: *mut c_int, n
         return BAD_ARG;
     }
     // SAFETY: C1.
-    let mapped = unsafe { endpoint(ep) }.and_then(|(bundle, id)| bundle.map_any(id, name.name().ok_or(Error::BadArgument)?, tag));
+    let mapped = unsafe { endpoint(ep) }.and_then(|(bundle, id)| bundle.map_any(id, &name, tag));
     // SAFETY: C1.
     unsafe { put(entry, mapped.map(|i| i as c_int)) }
 }
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn AM_GetTranslationTag(ep: *mut EndpointObject, entry: c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_GetTranslationName(ep: *mut EndpointObject, entry: c_int, name: *mut EndpointName) -> c_int {
     // SAFETY: C1.
-    unsafe { put(name, translation(ep, entry).map(|t| t.0.into())) }
+    unsafe { put(name, translation(ep, entry).map(|t| t.0)) }
 }
 
 /// See am.h.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn AM_SetNumHandlers(ep: *mut EndpointObject, handlers: c_
 ///
 /// # Safety
 /// C1.
-unsafe fn translation(ep: *mut EndpointObject, entry: c_int) -> Result<(Name, u64), Error> {
+unsafe fn translation(ep: *mut EndpointObject, entry: c_int) -> Result<(EndpointName, u64), Error> {
     // SAFETY: the caller's.
     let (bundle, id) = unsafe { endpoint(ep) }?;
     bundle.translation(id, index(entry)?)?.ok_or(Error::Resource)

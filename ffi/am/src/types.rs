@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Layouts of am.h, and return codes.
 
-use bellwire_am::{ARGS_MAX, Error, NAME_BYTES, Name, Returned};
+use bellwire_am::{ARGS_MAX, Error, NAME_BYTES, Operation, Status};
 use core::ffi::{CStr, c_char, c_int};
 
 pub(crate) const OK: c_int = 0;
@@ -20,10 +20,10 @@ pub struct EndpointName {
 
 const _: () = assert!(size_of::<EndpointName>() == NAME_BYTES && NAME_BYTES == 48);
 
-impl From<Name> for EndpointName {
-    fn from(name: Name) -> Self {
+impl From<[u8; NAME_BYTES]> for EndpointName {
+    fn from(name: [u8; NAME_BYTES]) -> Self {
         let mut opaque = [0; NAME_BYTES / 8];
-        for (to, from) in opaque.iter_mut().zip(name.to_bytes().chunks(8)) {
+        for (to, from) in opaque.iter_mut().zip(name.chunks(8)) {
             *to = u64::from_ne_bytes(from.try_into().unwrap_or_default());
         }
         Self { opaque }
@@ -31,13 +31,29 @@ impl From<Name> for EndpointName {
 }
 
 impl EndpointName {
-    pub(crate) fn name(&self) -> Option<Name> {
+    pub(crate) fn to_bytes(self) -> [u8; NAME_BYTES] {
         let mut bytes = [0; NAME_BYTES];
         for (to, from) in bytes.chunks_mut(8).zip(self.opaque) {
             to.copy_from_slice(&from.to_ne_bytes());
         }
-        Name::from_bytes(&bytes)
+        bytes
     }
+}
+
+/// A message that came back.
+pub(crate) struct Came {
+    pub status: Status,
+    pub operation: Operation,
+    pub index: u32,
+    pub handler: u8,
+    pub arg_count: u8,
+    pub args: [i32; ARGS_MAX],
+    pub source: usize,
+    pub length: usize,
+    pub offset: u64,
+    pub destination: EndpointName,
+    /// For people.
+    pub why: String,
 }
 
 /// `am_returned_t`.
@@ -56,13 +72,13 @@ pub struct ReturnedMessage {
 
 impl ReturnedMessage {
     /// The message, whose `reason` is valid as long as that argument is.
-    pub(crate) fn new(r: &Returned, reason: &CStr) -> Self {
+    pub(crate) fn new(r: &Came, reason: &CStr) -> Self {
         Self {
             dest: r.index as c_int,
             handler: r.handler,
             num_args: c_int::from(r.arg_count),
             args: r.args,
-            dest_name: r.destination.into(),
+            dest_name: r.destination,
             source: core::ptr::with_exposed_provenance(r.source),
             nbytes: r.length,
             offset: r.offset as usize,

@@ -8,7 +8,7 @@
 mod calls;
 mod serve;
 
-use crate::objects::{AM_Terminate, init, open};
+use crate::objects::{AM_Terminate, init, open_native};
 use bellwire_rpc::{ADDRESS_BYTES, Address, CallError, Error, Limits, Node, Peer};
 use core::ffi::{CStr, c_char, c_int, c_uint};
 use std::cell::RefCell;
@@ -134,8 +134,8 @@ pub unsafe extern "C" fn bw_rpc_open(to: *mut *mut Node) -> c_int {
     if to.is_null() {
         return failure(ARGUMENT, "the place for the node is NULL");
     }
-    let device = match init(open) {
-        Ok(library) => library.device.clone(),
+    let device = match init(open_native) {
+        Ok(library) => library.native.clone(),
         Err(why) => return failure(DEVICE, &why),
     };
     let opened = device.ok_or_else(|| Error::Device("the library has no NIC".to_owned())).and_then(|device| Node::on(&device));
