@@ -22,7 +22,7 @@ deps:
 
 build:
 	@scripts/setup.sh check build
-	cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-bench -p bellwire-nisim
+	cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench -p bellwire-nisim
 
 perf:
 	@scripts/setup.sh install perf

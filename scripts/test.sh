@@ -47,7 +47,7 @@ if [ "$mode" = check ]; then
     finish
     exit
 fi
-certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-bench -p bellwire-nisim
+certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench -p bellwire-nisim
 
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
 split_c() {
@@ -83,6 +83,7 @@ lane_c() {
 }
 lane_verbs() {
     part installed installed
+    part agent     tests/agent/check.sh "$target/installed" "$target/tests-agent"
     part python    python/check.sh "$target/installed" "$target/tests-python"
     part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
     part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
@@ -160,6 +161,8 @@ if [ "$mode" = long ]; then
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
     part sisci-kills make -s -C tests/sisci check-long LIBSISCI="$target/release/libsisci.so" OUT="$target/tests-sisci"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
+    part agent-long tests/agent/check.sh "$target/installed" "$target/tests-agent" long
+    part agent-suites cargo test --locked --release -p bellwire-conformance --test agent -- --ignored
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
     part sim-long   "$target/release/bellwire" sim --seeds "${BELLWIRE_SIM_SEEDS:-1000000}"
     part fuzz       scripts/fuzz.sh 10

@@ -68,9 +68,9 @@ for page in "$root"/docs/man/*.1 "$root"/docs/man/*.3 "$root"/docs/man/*.7; do
     done
 done
 
-# bellwire finds the other two beside itself.
+# bellwire finds the others beside itself.
 commands=
-for command in bellwire bellwire-bench bellwire-ni; do
+for command in bellwire bellwired bellwire-bench bellwire-ni; do
     [ -x "$build/$command" ] || continue
     install -m 755 "$build/$command" "$to/bin/$command"
     commands="$commands, $command"

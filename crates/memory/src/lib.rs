@@ -23,6 +23,7 @@
 //! | service of coherent memory | module |
 //! |---|---|
 //! | a queue of cache lines | [`line_queue`] |
+//! | a ring of packets | [`packet_ring`] |
 //! | a table that one writes and others read | [`tagged_table`] |
 //! | taking memory back from a peer | [`direct_epoch`] |
 //! | a door that many go through and one shuts | [`door`] |
@@ -60,6 +61,7 @@ pub mod membarrier;
 pub mod own_thread;
 #[cfg(not(loom))]
 pub mod owned_bytes;
+pub mod packet_ring;
 pub mod pause;
 pub mod pidfd;
 mod proc_fd;

@@ -163,6 +163,46 @@ impl Region {
     }
 }
 
+/// A memfd like that of a [`RegionKind::Shared`] region, for memory of which most is never used: a
+/// page is taken when it is first touched. (If there is no memory left then, the kernel treats the
+/// process like one that touches its own heap.) `name` is seen by [`memfd_origin`].
+///
+/// # Errors
+/// [`MemoryError::BadLength`]; [`MemoryError::Os`] if the kernel refuses.
+pub fn sparse_memfd(name: &str, len: usize) -> Result<OwnedFd, MemoryError> {
+    let len = round_to_pages(len)?;
+    let memfd = create_memfd(name)?;
+    check_file_size(len as u64)?;
+    ftruncate(&memfd, len as u64).map_err(MemoryError::from_call("ftruncate"))?;
+    fcntl_add_seals(&memfd, RegionKind::Shared.seals()).map_err(MemoryError::from_call("fcntl(F_ADD_SEALS)"))?;
+    Ok(memfd)
+}
+
+/// Where a memfd comes from. Neither can be changed after its creation, by nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemfdOrigin {
+    /// The user whose process created it.
+    pub uid: u32,
+    /// The name that it was created with.
+    pub name: String,
+}
+
+/// The creator of a memfd that a process has sent, and the name it was given.
+///
+/// # Errors
+/// [`MemoryError::NotMemory`] and [`MemoryError::NotSealed`]: [`sparse_memfd`] does not make such
+/// files. [`MemoryError::NoProc`].
+pub fn memfd_origin(memfd: BorrowedFd<'_>) -> Result<MemfdOrigin, MemoryError> {
+    checked_len(memfd, 1, u64::MAX)?;
+    let stat = fstat(memfd).map_err(|_| MemoryError::NotMemory)?;
+    let link = rustix::fs::readlink(format!("/proc/self/fd/{}", memfd.as_raw_fd()), Vec::new()).map_err(|_| MemoryError::NoProc)?;
+    let link = link.into_string().map_err(|_| MemoryError::NotMemory)?;
+    // A file without a link has the same form, but only a memfd has seals, and its name follows the
+    // prefix.
+    let name = link.strip_prefix("/memfd:").and_then(|rest| rest.strip_suffix(" (deleted)")).ok_or(MemoryError::NotMemory)?;
+    Ok(MemfdOrigin { uid: stat.st_uid, name: name.to_owned() })
+}
+
 /// Memory created by a peer and mapped here.
 #[derive(Debug)]
 pub struct RemoteRegion {

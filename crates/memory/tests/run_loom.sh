@@ -12,6 +12,7 @@ set -u
 # variant:model to run
 VARIANTS="
 line_publish:line_queue line_read:line_queue head_publish:line_queue head_read:line_queue
+ring_tail_publish:packet_ring ring_tail_read:packet_ring ring_head_publish:packet_ring ring_head_read:packet_ring
 barrier_light:sleep barrier_heavy:sleep barrier_light:waiting barrier_heavy:waiting
 barrier_light:station barrier_heavy:station station_stay_out:station station_arm_look:station station_ring:station
 token_leave:token token_see_left:token token_barrier:token token_one_word:token

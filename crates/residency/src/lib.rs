@@ -236,6 +236,18 @@ impl Residency {
         self.plan();
     }
 
+    /// The endpoint is no more: its frame is free, and nothing more is to be done about it. Its
+    /// number may be used again.
+    pub fn remove(&mut self, now: Instant, endpoint: EndpointId) {
+        self.now = self.now.max(now);
+        let Some(entry) = self.entries.get_mut(endpoint.0 as usize) else { return };
+        *entry = Entry::default();
+        self.waiting.retain(|e| *e != endpoint);
+        self.actions.retain(|action| !matches!(action, Action::Quiesce(e) | Action::Unload(e, _) | Action::Load(e, _) if *e == endpoint));
+        self.frames.iter_mut().filter(|f| **f == Some(endpoint)).for_each(|f| *f = None);
+        self.plan();
+    }
+
     /// Does what is due. Calling it early or late is harmless.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);

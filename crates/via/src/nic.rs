@@ -66,7 +66,7 @@ mod watches;
 
 use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 use crate::request::{ReceiveRequest, SendRequest};
-pub use config::{Adoption, ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
+pub use config::{Adoption, AgentNic, ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use driven::{Driven, HeldMachine};
 pub use machine::Machine;
 pub use memory::Memory;
@@ -78,10 +78,11 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncError;
 use crate::time::Instant;
-use crate::wire::host::HostWire;
+use crate::wire::agent::AgentPort;
+use crate::wire::host::{HostPort, HostWire};
 use crate::wire::packet::PacketWire;
 use crate::wire::shm::{ShmConfig, ShmWire};
-use crate::wire::udp::{UdpConfig, UdpPort, socket_address};
+use crate::wire::udp::{UdpConfig, UdpPort, host_address, socket_address};
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
@@ -123,12 +124,26 @@ impl core::fmt::Debug for Nic {
     }
 }
 
-/// Shared memory, and UDP if it is wanted.
-fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
-    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach, allow: config.allow.clone() })?;
-    let packet = match config.udp {
+/// Shared memory, and UDP or the host's agent if that is wanted. The agent says which address the
+/// host has.
+fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
+    let by_agent = match &config.agent {
         None => None,
-        Some(udp) => {
+        Some(agent) => {
+            let port = AgentPort::open(agent.config(config)).map_err(OpenError::Agent)?;
+            config.host = host_address(SocketAddr::new(port.address().ip(), 0));
+            config.scope = if let SocketAddr::V6(v6) = port.address() { v6.scope_id() } else { 0 };
+            Some(port)
+        }
+    };
+    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach, allow: config.allow.clone() })?;
+    let packet = match (by_agent, config.udp) {
+        (Some(port), _) => {
+            let transport = port.transport_config()?;
+            Some(PacketWire::new(HostPort::Agent(Box::new(port)), transport, &config.host, config.seed))
+        }
+        (None, None) => None,
+        (None, Some(udp)) => {
             let mut address = socket_address(&config.host).ok_or(OpenError::HostAddress)?;
             if let SocketAddr::V6(v6) = &mut address {
                 v6.set_scope_id(config.scope);
@@ -136,7 +151,7 @@ fn open_wire(config: &NicConfig) -> Result<HostWire, OpenError> {
             let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone(), allow: config.allow.clone() };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
-            Some(PacketWire::new(port, transport, &config.host, config.seed))
+            Some(PacketWire::new(HostPort::Udp(port), transport, &config.host, config.seed))
         }
     };
     Ok(HostWire::new(shm, packet, config.shm)?)
@@ -147,11 +162,11 @@ impl Nic {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(config: NicConfig) -> Result<Self, OpenError> {
+    pub fn open(mut config: NicConfig) -> Result<Self, OpenError> {
         config.check()?;
         let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
+        let wire = open_wire(&mut config)?;
         let identity = Identity::new(config.mode, &config.host);
-        let wire = open_wire(&config)?;
         let port = Port::new(&wire)?;
         fd_table::reserve(wire.control_fd(), DESCRIPTORS_AHEAD);
         let mut engine = Engine::new(wire, config.seed);

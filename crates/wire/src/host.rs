@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wire of a NIC in a real process: shared memory to peers of this host, UDP to others, chosen
-//! by itself.
+//! by itself. In UDP's place may be the host's agent (`port.rs`), which reaches other users of this
+//! host, too.
 //!
 //! A link of shared memory is found by one look-up, as without this layer; only when that fails is
 //! the link a packet link (`PACKET` in its id) or none. So what is fast on shared memory pays
@@ -16,17 +17,19 @@
 //! `host/waiting.rs`.
 
 mod finding;
+mod port;
 mod waiting;
 
 use super::packet::PacketWire;
 use super::shm::ShmWire;
-use super::udp::{self, UdpPort};
+use super::udp;
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
     Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
 };
 use crate::address::NetAddress;
 use crate::host::finding::Request;
+pub use crate::host::port::HostPort;
 use crate::time::Instant;
 use bellwire_memory::MemoryError;
 use bellwire_memory::line_queue::{HEAD_WORDS, Line};
@@ -40,7 +43,7 @@ const PACKET: u32 = 1 << 19;
 #[derive(Debug)]
 pub struct HostWire {
     shm: ShmWire,
-    packet: Option<PacketWire<UdpPort>>,
+    packet: Option<PacketWire<HostPort>>,
     /// Peers of this host are looked for by shared memory.
     prefers_shm: bool,
     /// Only while there is a packet wire.
@@ -67,7 +70,7 @@ impl HostWire {
     ///
     /// # Errors
     /// [`MemoryError::Os`]: no descriptors left.
-    pub fn new(shm: ShmWire, packet: Option<PacketWire<UdpPort>>, prefers_shm: bool) -> Result<Self, MemoryError> {
+    pub fn new(shm: ShmWire, packet: Option<PacketWire<HostPort>>, prefers_shm: bool) -> Result<Self, MemoryError> {
         if let Some(p) = &packet {
             let data = epoll::EventData::new_u64(OTHERS);
             epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
@@ -77,7 +80,7 @@ impl HostWire {
     }
 
     /// The half between hosts.
-    pub fn packet(&self) -> Option<&PacketWire<UdpPort>> {
+    pub fn packet(&self) -> Option<&PacketWire<HostPort>> {
         self.packet.as_ref()
     }
 
@@ -85,7 +88,7 @@ impl HostWire {
 
     #[cold]
     #[inline(never)]
-    fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<UdpPort>, LinkId)> {
+    fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<HostPort>, LinkId)> {
         if link.raw() & PACKET == 0 {
             return None;
         }
@@ -107,7 +110,11 @@ impl HostWire {
 // SAFETY: W1 to W4: those of the wire whose link it is; each call goes to that one, or to none.
 unsafe impl Wire for HostWire {
     fn name(&self) -> &'static str {
-        if self.packet.is_some() { "shm+udp" } else { "shm" }
+        match self.packet.as_ref().map(PacketWire::port) {
+            None => "shm",
+            Some(HostPort::Udp(_)) => "shm+udp",
+            Some(HostPort::Agent(_)) => "shm+agent",
+        }
     }
 
     fn host_address(&self) -> &[u8] {
@@ -289,7 +296,8 @@ unsafe impl Wire for HostWire {
 
     fn others_listen(&self, address: &NetAddress) -> bool {
         let by_udp = self.packet.is_some();
-        (by_udp && udp::others_listen(address)) || ((by_udp || self.shm.allows_others()) && self.shm.others_listen(address))
+        let has_socket = matches!(self.packet.as_ref().map(PacketWire::port), Some(HostPort::Udp(_)));
+        (has_socket && udp::others_listen(address)) || ((by_udp || self.shm.allows_others()) && self.shm.others_listen(address))
     }
     fn listen(&mut self, local: &NetAddress) -> bool {
         let here = !self.prefers_shm || self.shm.listen(local);

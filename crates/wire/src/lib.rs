@@ -15,6 +15,7 @@
 use bellwire_time as time;
 
 pub mod address;
+pub mod agent;
 mod arrived;
 mod direct_memory;
 mod events;
@@ -36,7 +37,7 @@ mod wire;
 
 pub use address::NetAddress;
 pub use arrived::{Frame, Peeked, Received};
-pub use bellwire_proto::{Purpose, Seed, SessionInfo};
+pub use bellwire_proto::{Purpose, Seed, SessionInfo, Transmit};
 pub use direct_memory::DirectMemory;
 pub use events::{LinkFailure, LinkInfo, Rendezvous, WireEvent, WireReason};
 pub use link_id::{LinkId, LinkTag};

@@ -54,6 +54,11 @@ impl Allow {
         self.users.iter().copied()
     }
 
+    /// Whether a user is named, and not only one of its groups.
+    pub(crate) fn names_user(&self, user: u32) -> bool {
+        self.users.contains(&user) && !stands_for_many(user)
+    }
+
     /// Whether groups are allowed: then users are allowed whose ids are not known.
     pub(crate) fn has_groups(&self) -> bool {
         !self.groups.is_empty()

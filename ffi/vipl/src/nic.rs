@@ -40,7 +40,7 @@ fn is_known(name: *const c_char) -> bool {
 fn open() -> Result<VipHandle, VipReturn> {
     let config = NicConfig::from_env().map_err(|e| refused(&e))?;
     let (host, is_mapped_mode) = (config.host.clone().into_boxed_slice(), config.mode == ProtectionMode::Mapped);
-    let reaches_others = config.udp.is_some();
+    let reaches_others = config.udp.is_some() || config.agent.is_some();
     let nic = Nic::open(config).map_err(|e| refused(&e))?;
     nic.ignore_errors();
     forks::watch();

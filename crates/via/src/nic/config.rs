@@ -5,6 +5,7 @@ use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::limits::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::registration_cache::{CACHE_ENTRIES_MAX, CacheAlgorithm, CacheConfig};
 use crate::user_memory::{MemoryMode, kernel_copies};
+use crate::wire::agent::{AgentConfig, AgentError};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
 use crate::wire::users::Allow;
@@ -13,7 +14,7 @@ use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// How long waits spin at most, unless told otherwise: about what a sleep and a wake-up cost.
@@ -59,6 +60,9 @@ pub struct NicConfig {
     /// them guarded, if they allow this user. If it names any, a process of another user that is
     /// not among them is not looked for by UDP either.
     pub allow: Allow,
+    /// The host's agent in UDP's place, at its own address; `None`: this NIC opens a port of its
+    /// own, if any.
+    pub agent: Option<AgentNic>,
     /// Faults on purpose, for what leaves by UDP.
     pub faults: Option<FaultPlan>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
@@ -80,6 +84,19 @@ pub struct NicConfig {
 pub struct Udp {
     /// The port under which the hosts answer who waits where; the same on all of them.
     pub directory_port: u16,
+}
+
+/// An endpoint of the host's agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentNic {
+    /// The agent's address; `None`: the host's first agent.
+    pub address: Option<IpAddr>,
+}
+
+impl AgentNic {
+    pub(super) fn config(&self, nic: &NicConfig) -> AgentConfig {
+        AgentConfig { address: self.address, allow: nic.allow.clone(), ..AgentConfig::new(nic.seed) }
+    }
 }
 
 impl Default for Udp {
@@ -113,6 +130,7 @@ impl Default for NicConfig {
             scope: 0,
             udp: None,
             allow: Allow::NOBODY,
+            agent: None,
             faults: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
@@ -131,7 +149,8 @@ impl NicConfig {
     /// ([`Allow::parse`]), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]),
     /// `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`,
     /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
-    /// `BELLWIRE_REGISTRATION_CACHE_BYTES` and `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`).
+    /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`), and
+    /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -186,6 +205,10 @@ impl NicConfig {
             && let Some(udp) = &mut config.udp
         {
             udp.directory_port = port;
+        }
+        if read("BELLWIRE_NIC", parse_nic)? == Some(true) {
+            config.agent = Some(AgentNic { address: Some(address.map_or(Ipv4Addr::LOCALHOST.into(), |a| a.ip())) });
+            config.udp = None;
         }
         if let Some(spin) = read("BELLWIRE_SPIN_US", parse_spin)? {
             config.spin = spin;
@@ -259,6 +282,14 @@ fn parse_switch(value: &str) -> Option<bool> {
     }
 }
 
+fn parse_nic(value: &str) -> Option<bool> {
+    match value {
+        "own" => Some(false),
+        "host" => Some(true),
+        _ => None,
+    }
+}
+
 fn parse_turn(value: &str) -> Option<u32> {
     value.parse().ok().filter(|bytes| (TURN_BYTES_MIN..=TURN_BYTES_MAX).contains(bytes))
 }
@@ -318,6 +349,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_REGISTRATION_CACHE_ENTRIES" => "a number of regions, 1 to 65536",
             "BELLWIRE_REGISTRATION_CACHE_BYTES" => "a number of bytes",
             "BELLWIRE_ALLOW" => "a list of users of this host, by commas: ids, names, and groups with @ before them (1000,alice,@hpc)",
+            "BELLWIRE_NIC" => "\"own\" or \"host\" (the host's agent, bellwired)",
             "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
@@ -343,6 +375,8 @@ pub enum OpenError {
     Memory(MemoryError),
     /// The UDP socket: the address is not this host's, the port is taken, or a local limit.
     Udp(SocketAddr, std::io::ErrorKind),
+    /// The host's agent: there is none, or it refuses.
+    Agent(AgentError),
     /// Local limit: no thread for the helper.
     Thread,
 }
@@ -369,6 +403,7 @@ impl fmt::Display for OpenError {
                 "strict memory needs the system call process_vm_readv on this process itself, which the kernel refuses (a seccomp filter, or built without it)",
             ),
             Self::Memory(error) => write!(f, "{error}"),
+            Self::Agent(error) => write!(f, "{error}"),
             Self::Thread => f.write_str("no thread could be started"),
         }
     }
@@ -387,6 +422,7 @@ impl std::error::Error for OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::agent::AgentFailure;
 
     #[test]
     fn values() {
@@ -416,6 +452,9 @@ mod tests {
         let at = "127.0.0.1:9000".parse().expect("an address");
         assert!(OpenError::Udp(at, std::io::ErrorKind::AddrInUse).to_string().contains("another process has this port"));
         assert!(OpenError::Udp(at, std::io::ErrorKind::AddrNotAvailable).to_string().contains("one of this host's"));
+        let nobody = AgentError { address: Some(Ipv4Addr::LOCALHOST.into()), failure: AgentFailure::NobodyThere };
+        let text = OpenError::Agent(nobody).to_string();
+        assert!(text.contains("@bellwire/agent/127.0.0.1") && text.contains("start bellwired --address 127.0.0.1"), "{text}");
         // A variable that every process has, with a value that no mode has.
         assert!(ConfigError { variable: "PATH" }.to_string().contains("; it is \""));
     }

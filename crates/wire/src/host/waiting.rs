@@ -61,7 +61,7 @@ impl HostWire {
             // Edge-triggered, and only while somebody sleeps: a poller is not to wake the helper
             // with each packet. Added already: then it stays.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            let _ = epoll::add(self.shm.bell(), p.port().socket_fd(), epoll::EventData::new_u64(OTHERS), flags);
+            let _ = epoll::add(self.shm.bell(), p.port().arrival_fd(), epoll::EventData::new_u64(OTHERS), flags);
         }
         self.shm.arm(for_room);
     }
@@ -100,7 +100,7 @@ impl HostWire {
     pub fn disarm(&mut self) {
         if let Some(p) = &mut self.packet {
             p.set_armed(false);
-            let _ = epoll::delete(self.shm.bell(), p.port().socket_fd());
+            let _ = epoll::delete(self.shm.bell(), p.port().arrival_fd());
         }
         self.shm.disarm();
     }
@@ -149,7 +149,7 @@ impl HostWire {
             let port = p.port();
             let wait = until.since(port.now()).0.clamp(1, FAREWELL_SLEEP_MAX.0);
             let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: wait as i64 };
-            let mut fds = [PollFd::from_borrowed_fd(port.socket_fd(), PollFlags::IN)];
+            let mut fds = [PollFd::from_borrowed_fd(port.arrival_fd(), PollFlags::IN)];
             // Interrupted: the loop looks again.
             let _ = poll(&mut fds, Some(&wait));
         }

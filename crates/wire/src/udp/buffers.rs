@@ -41,7 +41,7 @@ impl AsRef<[u8]> for UdpBuffer {
 
 /// The slots of a NIC.
 #[derive(Debug)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     /// The slot that is written next: nobody else refers to it.
     current: Option<Arc<Vec<u8>>>,
     /// The others, the latest at the back.
@@ -50,12 +50,12 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { current: None, used: VecDeque::new(), made: 0 }
     }
 
     /// A slot to write to. `None`: all are in use.
-    pub(super) fn writable(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn writable(&mut self) -> Option<&mut [u8]> {
         if self.current.is_none() {
             self.current = self.find();
         }
@@ -82,7 +82,7 @@ impl Buffers {
 
     /// Lends out the `written` bytes of the slot in parts: `length` says how long the first of some
     /// bytes is, at least 1.
-    pub(super) fn lend(&mut self, written: usize, length: impl Fn(&[u8]) -> usize, mut lend: impl FnMut(UdpBuffer)) {
+    pub(crate) fn lend(&mut self, written: usize, length: impl Fn(&[u8]) -> usize, mut lend: impl FnMut(UdpBuffer)) {
         let Some(slot) = self.current.take() else { return };
         // Only when all have been made can this one be the last.
         self.current = if self.made < SLOTS { None } else { self.find() };

@@ -15,7 +15,7 @@ const HELD_MAX: usize = 1 << 16;
 
 /// What happens to the packets of one NIC.
 #[derive(Debug)]
-pub(super) struct Struck {
+pub struct Struck {
     plan: FaultPlan,
     own: String,
     /// The plan's times count from here.
@@ -27,14 +27,15 @@ pub(super) struct Struck {
 }
 
 impl Struck {
-    pub(super) fn new(plan: FaultPlan, own: SocketAddr, opened: Instant) -> Self {
+    /// Strikes as a plan says; its times count from `opened`.
+    pub fn new(plan: FaultPlan, own: SocketAddr, opened: Instant) -> Self {
         Self { plan, own: own.ip().to_string(), opened, ways: BTreeMap::new(), held: BTreeMap::new(), number: 0 }
     }
 
     /// Packets want to leave, each of `size` bytes but the last: `put` is called for those that do,
     /// neighbours together as they came (faults strike packets, not calls); or later, by
     /// [`release`](Self::release).
-    pub(super) fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], size: usize, mut put: impl FnMut(&[u8])) {
+    pub fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], size: usize, mut put: impl FnMut(&[u8])) {
         // The packets that leave next: nothing has happened to them.
         let mut whole = 0..0;
         for start in (0..bytes.len()).step_by(size.max(1)) {
@@ -75,7 +76,7 @@ impl Struck {
     }
 
     /// Packets whose time has come.
-    pub(super) fn release(&mut self, now: Instant, mut put: impl FnMut(SocketAddr, &[u8])) {
+    pub fn release(&mut self, now: Instant, mut put: impl FnMut(SocketAddr, &[u8])) {
         while let Some(first) = self.held.first_entry()
             && first.key().0 <= now
         {
@@ -84,7 +85,8 @@ impl Struck {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Instant {
+    /// When the next packet that is held back leaves.
+    pub fn next_timeout(&self) -> Instant {
         self.held.first_key_value().map_or(Instant::NEVER, |((at, _), _)| *at)
     }
 }

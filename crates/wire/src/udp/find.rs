@@ -425,7 +425,7 @@ fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
 
 /// The IP address and, if it has one, port of a NIC's host address: 4 or 16 bytes, and 2 more (in
 /// network order) for a port.
-fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
+pub(crate) fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
     let (ip, port) = match host.len() {
         4 | 16 => (host, None),
         6 | 18 => {
@@ -443,7 +443,7 @@ fn ip_and_port(host: &[u8]) -> Option<(IpAddr, Option<u16>)> {
 
 /// A socket address as the NIC at `own` sends to it: addresses that mean something on one link only
 /// are on its own link.
-fn on_link_of(own: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
+pub(crate) fn on_link_of(own: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
     match (own, ip) {
         (SocketAddr::V6(own), IpAddr::V6(ip)) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, port, 0, own.scope_id()).into(),
         _ => SocketAddr::new(ip, port),

@@ -8,7 +8,7 @@ use bellwire_memory::event::Bell;
 use rustix::fd::BorrowedFd;
 
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     bell: Bell,
     /// The helper looks every so often.
     on: bool,
@@ -17,18 +17,18 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new() -> Result<Self, MemoryError> {
+    pub(crate) fn new() -> Result<Self, MemoryError> {
         Ok(Self { bell: Bell::create()?, on: false, needed: false })
     }
 
     /// Rings once each time that a guard is wanted; nobody need silence it (edge-triggered).
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.bell.fd()
     }
 
     /// Something waits.
     #[inline]
-    pub(super) fn call(&mut self) {
+    pub(crate) fn call(&mut self) {
         self.needed = true;
         if !self.on {
             self.on = self.bell.ring().is_ok();
@@ -36,7 +36,7 @@ impl Guard {
     }
 
     /// Whether the guard may go; asked again and again by the guard.
-    pub(super) fn may_go(&mut self) -> bool {
+    pub(crate) fn may_go(&mut self) -> bool {
         self.on = core::mem::take(&mut self.needed);
         !self.on
     }

@@ -14,24 +14,26 @@
 //! | `faults.rs` | faults on purpose |
 //! | `group.rs` | multicast, which is no part of the wire |
 
-mod buffers;
+pub(crate) mod buffers;
 mod faults;
-mod find;
+pub(crate) mod find;
 mod group;
-mod guard;
+pub(crate) mod guard;
 mod interface;
 mod options;
-mod packet;
+pub(crate) mod packet;
 #[cfg(test)]
 mod prediction_tests;
 mod segments;
 mod sockets;
 
 pub use buffers::UdpBuffer;
+pub use faults::Struck;
 pub(crate) use find::others_listen;
 pub use find::{DIRECTORY_PORT, socket_address};
 pub use group::{GroupSender, GroupSocket};
 pub use interface::address_from;
+pub use options::without_fragments;
 
 use super::packet::PacketPort;
 use super::{LinkFailure, Rendezvous};
@@ -42,7 +44,6 @@ use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_proto::{NicId, Seed, Transmit};
 use buffers::Buffers;
-use faults::Struck;
 use find::Finder;
 use guard::Guard;
 use quinn_udp::UdpSockRef;
@@ -131,7 +132,7 @@ pub struct UdpPort {
 }
 
 /// The time that engines in real processes are told.
-fn clock() -> Instant {
+pub(crate) fn clock() -> Instant {
     let t = clock_gettime(ClockId::Monotonic);
     Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }

@@ -24,6 +24,19 @@ pub(super) fn without_notes(socket: impl AsFd) {
     }
 }
 
+/// Asks that datagrams longer than the path takes are refused, not sent in fragments: the transport
+/// finds out which sizes pass. A kernel that does not know the option sends fragments.
+pub fn without_fragments(socket: impl AsFd) {
+    const ASKED: [(i32, i32, i32); 2] =
+        [(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE), (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)];
+    for (level, name, value) in ASKED {
+        let value: libc::c_int = value;
+        // SAFETY: the option's value is one int, which lives here and is only read; the descriptor
+        // is borrowed.
+        unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size_of_val(&value) as libc::socklen_t) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

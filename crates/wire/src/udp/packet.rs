@@ -8,10 +8,10 @@
 //! ```
 
 /// Bytes of FIND and FOUND.
-pub(super) const FIND_BYTES: usize = 64;
-pub(super) const FOUND_BYTES: usize = 32;
+pub(crate) const FIND_BYTES: usize = 64;
+pub(crate) const FOUND_BYTES: usize = 32;
 /// What a process that waits answers to its directory: version, zero, port.
-pub(super) const WAITS_BYTES: usize = 4;
+pub(crate) const WAITS_BYTES: usize = 4;
 
 const FIND: u8 = 0xf1;
 const FOUND: u8 = 0xf2;
@@ -19,20 +19,20 @@ const VERSION: u8 = 2;
 const WAITS_VERSION: u8 = 1;
 
 /// Whether a datagram is none of the transport's.
-pub(super) fn is_ours(bytes: &[u8]) -> bool {
+pub(crate) fn is_ours(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(&(FIND | FOUND)))
 }
 
 /// Who waits under this name?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Find {
+pub(crate) struct Find {
     pub nonce: u64,
     pub name: u128,
 }
 
 /// The port of the process that does, and its user on that host; port 0 if none, and user 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     pub nonce: u64,
     pub name: u128,
     pub user: u32,
@@ -50,7 +50,7 @@ fn zero(bytes: &[u8]) -> bool {
 }
 
 impl Find {
-    pub(super) fn store(self) -> [u8; FIND_BYTES] {
+    pub(crate) fn store(self) -> [u8; FIND_BYTES] {
         let mut b = [0; FIND_BYTES];
         (b[0], b[1]) = (FIND, VERSION);
         b[8..16].copy_from_slice(&self.nonce.to_le_bytes());
@@ -58,14 +58,14 @@ impl Find {
         b
     }
 
-    pub(super) fn load(b: &[u8]) -> Option<Self> {
+    pub(crate) fn load(b: &[u8]) -> Option<Self> {
         let fine = b.len() == FIND_BYTES && b[0] == FIND && b[1] == VERSION && zero(&b[2..8]) && zero(&b[32..]);
         fine.then(|| Self { nonce: u64::from_le_bytes(word(b, 8)), name: u128::from_le_bytes(word(b, 16)) })
     }
 }
 
 impl Found {
-    pub(super) fn store(self) -> [u8; FOUND_BYTES] {
+    pub(crate) fn store(self) -> [u8; FOUND_BYTES] {
         let mut b = [0; FOUND_BYTES];
         (b[0], b[1]) = (FOUND, VERSION);
         b[2..4].copy_from_slice(&self.port.to_le_bytes());
@@ -75,7 +75,7 @@ impl Found {
         b
     }
 
-    pub(super) fn load(b: &[u8]) -> Option<Self> {
+    pub(crate) fn load(b: &[u8]) -> Option<Self> {
         let fine = b.len() == FOUND_BYTES && b[0] == FOUND && b[1] == VERSION && (!zero(&b[2..4]) || zero(&b[4..8]));
         fine.then(|| Self {
             nonce: u64::from_le_bytes(word(b, 8)),
@@ -87,13 +87,13 @@ impl Found {
 }
 
 /// What a process that waits tells its directory.
-pub(super) fn store_port(port: u16) -> [u8; WAITS_BYTES] {
+pub(crate) fn store_port(port: u16) -> [u8; WAITS_BYTES] {
     let [low, high] = port.to_le_bytes();
     [WAITS_VERSION, 0, low, high]
 }
 
 /// The port told; `None` for nonsense.
-pub(super) fn load_port(b: &[u8]) -> Option<u16> {
+pub(crate) fn load_port(b: &[u8]) -> Option<u16> {
     match *b {
         [WAITS_VERSION, 0, low, high] => Some(u16::from_le_bytes([low, high])).filter(|port| *port != 0),
         _ => None,

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures of the agent: half a round trip of 8 bytes through it beside direct UDP, the rate of 100
+//! pairs over 8 frames beside frames for all, and the memory of an idle endpoint. Run with
+//! `cargo run --release -p bellwire-agent --example figures`.
+
+use bellwire_agent::{Agent, AgentConfig};
+use bellwire_memory::line_queue::Line;
+use bellwire_time::Duration;
+use bellwire_wire::address::NetAddress;
+use bellwire_wire::agent::{AGENT_PORT, AgentConfig as PortConfig, AgentPort};
+use bellwire_wire::packet::{PacketPort, PacketWire};
+use bellwire_wire::udp::{UdpConfig, UdpPort, host_address};
+use bellwire_wire::users::Allow;
+use bellwire_wire::{LinkId, Received, Rendezvous, Sent, Wire, WireEvent};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+
+struct End<P: PacketPort> {
+    wire: PacketWire<P>,
+    link: Option<LinkId>,
+}
+
+impl<P: PacketPort> End<P> {
+    fn turn(&mut self) {
+        self.wire.handle_control();
+        self.wire.begin_turn();
+        if let Some(WireEvent::LinkUp { link, .. }) = self.wire.poll_event() {
+            self.link = Some(link);
+        }
+        self.wire.flush();
+    }
+
+    fn send(&mut self) -> bool {
+        let Some(link) = self.link else { return false };
+        let mut line = Line::default();
+        line.0[0] = 2;
+        let sent = self.wire.send(link, &mut line, 2) == Sent::Yes;
+        self.wire.flush();
+        sent
+    }
+
+    fn receive(&mut self) -> bool {
+        let Some(link) = self.link else { return false };
+        self.wire.begin_turn();
+        // SAFETY: the frame is not used.
+        let got = matches!(unsafe { self.wire.receive(link) }, Received::Frame(_));
+        if got {
+            self.wire.consume(link);
+        }
+        got
+    }
+}
+
+fn by_agent(at: SocketAddr, seed: u64) -> End<AgentPort> {
+    let port = AgentPort::open(PortConfig { address: Some(at.ip()), ..PortConfig::new(seed.into()) }).expect("the agent");
+    let transport = port.transport_config().expect("randomness");
+    End { wire: PacketWire::new(port, transport, &host_address(SocketAddr::new(at.ip(), 0)), seed), link: None }
+}
+
+fn by_udp(at: SocketAddr, seed: u64) -> End<UdpPort> {
+    let port =
+        UdpPort::open(&UdpConfig { address: SocketAddr::new(at.ip(), 0), directory_port: 17_118, seed: seed.into(), faults: None, allow: Allow::NOBODY })
+            .expect("a socket");
+    let transport = port.transport_config().expect("randomness");
+    End { wire: PacketWire::new(port, transport, &host_address(SocketAddr::new(at.ip(), 0)), seed), link: None }
+}
+
+fn names(first: SocketAddr, second: SocketAddr, number: usize) -> (NetAddress, NetAddress) {
+    let name = |at: SocketAddr, text: String| NetAddress::new(&host_address(SocketAddr::new(at.ip(), 0)), text.as_bytes()).expect("short");
+    (name(first, format!("client {number}")), name(second, format!("server {number}")))
+}
+
+/// Half a round trip, ns: the median of 21 batches.
+fn ping_pong<P: PacketPort + Send + 'static>(mut client: End<P>, mut server: End<P>, first: SocketAddr, second: SocketAddr) -> u64
+where
+    PacketWire<P>: Send,
+{
+    let (local, remote) = names(first, second, 0);
+    assert!(server.wire.listen(&remote));
+    client.wire.resolve(1, Rendezvous::Client, &local, &remote);
+    const BATCH: u64 = 500;
+    let (done, is_done) = channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let mut idle = 0u32;
+        while is_done.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+            server.turn();
+            if server.receive() {
+                while !server.send() {}
+                idle = 0;
+            } else {
+                idle += 1;
+                if idle > 8 {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    });
+    while client.link.is_none() {
+        client.turn();
+        std::thread::yield_now();
+    }
+    let mut times = Vec::new();
+    for _ in 0..22 {
+        let began = client.wire.port().now();
+        for _ in 0..BATCH {
+            while !client.send() {
+                client.turn();
+            }
+            let mut idle = 0u32;
+            while !client.receive() {
+                client.turn();
+                idle += 1;
+                if idle > 8 {
+                    std::thread::yield_now();
+                }
+            }
+        }
+        times.push(client.wire.port().now().since(began).0 / BATCH / 2);
+    }
+    drop(done);
+    thread.join().expect("the server");
+    times.remove(0);
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn start(at: SocketAddr, frames: usize) -> UnixStream {
+    let (stop, stopped) = UnixStream::pair().expect("sockets");
+    let mut agent = Agent::open(AgentConfig { address: at, frames, ..AgentConfig::default() }).expect("an agent");
+    std::thread::spawn(move || agent.run(stopped.as_fd()));
+    stop
+}
+
+/// Messages a second of 100 pairs with one message under way each, all in one thread.
+fn rate(at: SocketAddr, frames: usize, pairs: usize) -> u64 {
+    let _stop = start(at, frames);
+    let mut ends: Vec<[End<AgentPort>; 2]> = (0..pairs).map(|i| [by_agent(at, 2 * i as u64), by_agent(at, 2 * i as u64 + 1)]).collect();
+    for (i, [client, server]) in ends.iter_mut().enumerate() {
+        let (local, remote) = names(at, at, i);
+        assert!(server.wire.listen(&remote));
+        client.wire.resolve(1, Rendezvous::Client, &local, &remote);
+    }
+    while ends.iter().any(|pair| pair.iter().any(|end| end.link.is_none())) {
+        ends.iter_mut().flatten().for_each(End::turn);
+        std::thread::yield_now();
+    }
+    let mut under_way = vec![0u32; pairs];
+    let (mut count, began) = (0u64, ends[0][0].wire.port().now());
+    let mut now = began;
+    while now.since(began) < Duration::from_millis(5_000) {
+        for (i, [client, server]) in ends.iter_mut().enumerate() {
+            while under_way[i] < 16 && client.send() {
+                under_way[i] += 1;
+            }
+            client.turn();
+            server.turn();
+            while server.receive() {
+                under_way[i] -= 1;
+                count += 1;
+            }
+        }
+        now = ends[0][0].wire.port().now();
+        std::thread::yield_now();
+    }
+    count * 1_000_000_000 / now.since(began).0
+}
+
+fn shared_kib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").expect("/proc");
+    let line = text.lines().find(|l| l.starts_with("Shmem:")).expect("Linux");
+    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+}
+
+/// KiB of shared memory that an endpoint takes which has had a session and is idle.
+fn memory(at: SocketAddr) -> u64 {
+    let _stop = start(at, 64);
+    const PAIRS: usize = 200;
+    let before = shared_kib();
+    let mut ends: Vec<[End<AgentPort>; 2]> = (0..PAIRS).map(|i| [by_agent(at, 2 * i as u64), by_agent(at, 2 * i as u64 + 1)]).collect();
+    for (i, [client, server]) in ends.iter_mut().enumerate() {
+        let (local, remote) = names(at, at, i);
+        assert!(server.wire.listen(&remote));
+        client.wire.resolve(1, Rendezvous::Client, &local, &remote);
+        for _ in 0..2_000_000 {
+            client.turn();
+            server.turn();
+            if client.link.is_some() && server.link.is_some() {
+                break;
+            }
+        }
+    }
+    shared_kib().saturating_sub(before) / (2 * PAIRS as u64)
+}
+
+fn main() {
+    let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
+    let udp = ping_pong(by_udp(at(1), 1), by_udp(at(2), 2), at(1), at(2));
+    let within = {
+        let _stop = start(at(3), 8);
+        ping_pong(by_agent(at(3), 1), by_agent(at(3), 2), at(3), at(3))
+    };
+    let between = {
+        let _stops = [start(at(4), 8), start(at(5), 8)];
+        ping_pong(by_agent(at(4), 1), by_agent(at(5), 2), at(4), at(5))
+    };
+    println!("half round trip of 8 B: direct UDP {udp} ns; one agent {within} ns; two agents {between} ns");
+    println!("an idle endpoint takes {} KiB of shared memory", memory(at(8)));
+    let (all, few) = (rate(at(6), 256, 100), rate(at(7), 8, 100));
+    println!("100 pairs: {all} messages/s with frames for all, {few} over 8 frames ({:.2})", few as f64 / all as f64);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! NICs find each other, make sessions and exchange frames.
+
+mod common;
+
+use bellwire_memory::line_queue::Line;
+use bellwire_wire::Transmit;
+use bellwire_wire::address::NetAddress;
+use bellwire_wire::agent::AgentPort;
+use bellwire_wire::packet::{PacketPort, PacketWire};
+use bellwire_wire::udp::host_address;
+use bellwire_wire::{LinkId, Received, Rendezvous, Sent, Wire, WireEvent};
+use common::{Running, address, config, endpoint};
+use std::net::SocketAddr;
+
+type Nic = PacketWire<AgentPort>;
+
+fn nic(at: SocketAddr, seed: u64) -> Nic {
+    let port = endpoint(at);
+    let transport = port.transport_config().unwrap();
+    PacketWire::new(port, transport, &host_address(SocketAddr::new(at.ip(), 0)), seed)
+}
+
+fn turn(nic: &mut Nic) -> Option<LinkId> {
+    nic.handle_control();
+    nic.begin_turn();
+    nic.flush();
+    match nic.poll_event()? {
+        WireEvent::LinkUp { link, .. } => Some(link),
+        event => panic!("{event:?}"),
+    }
+}
+
+/// The next frame's second word.
+fn receive(nic: &mut Nic, link: LinkId) -> Option<u64> {
+    nic.begin_turn();
+    // SAFETY: the frame is used before anything else is done.
+    match unsafe { nic.receive(link) } {
+        Received::Frame(frame) => {
+            let word = frame.word(1);
+            nic.consume(link);
+            Some(word)
+        }
+        Received::Empty => None,
+        Received::Broken => panic!("the link broke"),
+    }
+}
+
+/// Two NICs exchange frames beside `crowd` endpoints that want to be served all the time.
+fn exchange(frames: usize, crowd: usize) {
+    let at = address();
+    let agent = Running::start(config(at, frames));
+    let mut crowd: Vec<_> = (0..crowd).map(|_| endpoint(at)).collect();
+    let mut nics = [nic(at, 1), nic(at, 2)];
+    let host = host_address(SocketAddr::new(at.ip(), 0));
+    let (client, server) = (NetAddress::new(&host, b"client").unwrap(), NetAddress::new(&host, b"server").unwrap());
+    assert!(nics[1].listen(&server));
+    nics[0].resolve(1, Rendezvous::Client, &client, &server);
+    let mut links = [None, None];
+    let until = nics[0].port().now() + bellwire_time::Duration::from_millis(20_000);
+    let mut sent = [0u64; 2];
+    let mut got = [0u64; 2];
+    const COUNT: u64 = 300;
+    while got != [COUNT; 2] {
+        for i in 0..2 {
+            links[i] = turn(&mut nics[i]).or(links[i]);
+            let Some(link) = links[i] else { continue };
+            if sent[i] < COUNT && sent[i] < got[1 - i] + 32 {
+                let mut line = Line::default();
+                (line.0[0], line.0[1]) = (2, sent[i]);
+                match nics[i].send(link, &mut line, 2) {
+                    Sent::Yes => sent[i] += 1,
+                    Sent::NoRoom => {}
+                    other => panic!("{other:?}"),
+                }
+                nics[i].flush();
+            }
+            while let Some(word) = receive(&mut nics[i], link) {
+                assert_eq!(word, got[i], "lost, doubled or out of order");
+                got[i] += 1;
+            }
+        }
+        for i in 1..crowd.len() {
+            let to = crowd[i - 1].address();
+            if crowd[i].is_ready() {
+                crowd[i].send(&Transmit { to, bytes: &[0x10; 40], segment: None, fragment: false, session: None });
+            }
+            crowd[i].handle_control();
+            while crowd[i].receive().is_some() {}
+        }
+        std::thread::yield_now();
+        assert!(nics[0].port().now() < until, "links {links:?}, sent {sent:?}, got {got:?}");
+    }
+    let counters = agent.end();
+    assert!(counters.broken == 0, "{counters:?}");
+    assert!(crowd.is_empty() || counters.not_resident > 0, "{counters:?}");
+}
+
+#[test]
+fn frames_for_both() {
+    exchange(2, 0);
+}
+
+/// Both are unloaded again and again.
+#[test]
+fn three_frames_in_a_crowd() {
+    exchange(3, 6);
+}

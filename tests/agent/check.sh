@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Programs of the installed Bellwire by the host's agent, with real processes that are killed:
+# check.sh INSTALLED OUT [long]. Shared memory is off, so all goes through the agent. The agent has
+# an address of 127.0.0.0/8 of its own, so runs beside each other do not meet.
+set -u
+installed=$1 out=$2 mode=${3:-short}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+kills=10
+[ "$mode" != long ] || kills=500
+mkdir -p "$out"
+passed=0 failed=0 agent=
+# For the programs: the examples find their libraries there.
+export LD_LIBRARY_PATH=$installed/lib BELLWIRE_NIC=host BELLWIRE_SHM=off
+BELLWIRE_ADDRESS=127.97.$((($$ >> 8) & 255)).$((($$ & 255) | 1))
+export BELLWIRE_ADDRESS
+unset BELLWIRE_ALLOW BELLWIRE_MODE BELLWIRE_UDP BELLWIRE_FAULTS
+
+cc=${CC:-cc}
+for example in am/ask:-lbellwire_am am/all_to_all:-lbellwire_am c/kv_store:-lvipl; do
+    source=$root/examples/${example%%:*}.c name=$(basename "${example%%:*}")
+    common=
+    case $example in c/*) common=$root/examples/c/common.c ;; esac
+    # shellcheck disable=SC2086 # no file, or one
+    "$cc" -std=c11 -D_GNU_SOURCE -O1 -I"$installed/include" "$source" $common -o "$out/$name" -L"$installed/lib" "${example##*:}" -lpthread || exit 1
+done
+
+start_agent() {
+    "$installed/bin/bellwired" --address "$BELLWIRE_ADDRESS" "$@" >"$out/agent" 2>&1 &
+    agent=$!
+    for _ in $(seq 200); do
+        grep -q serving "$out/agent" && return
+        sleep 0.05
+    done
+    echo "the agent does not start:" && cat "$out/agent"
+    exit 1
+}
+end_agent() { # signal
+    [ -z "$agent" ] || { kill "-$1" "$agent" && wait "$agent"; } 2>/dev/null
+    agent=
+}
+trap 'end_agent KILL' EXIT
+
+ok() { passed=$((passed + 1)) && echo "ok: $1"; }
+bad() { # what [log ..]
+    failed=$((failed + 1))
+    echo "FAILED: $1"
+    shift
+    tail -n 20 "$out/agent" "$@"
+}
+check() { # name command ..
+    local name=$1
+    shift
+    if timeout 120 "$@" >"$out/log" 2>&1; then ok "$name"; else bad "$name" "$out/log"; fi
+}
+
+kv_store() {
+    timeout 60 stdbuf -oL "$out/kv_store" server --clients 1 >"$out/server" 2>&1 &
+    local server=$!
+    until grep -q waiting "$out/server" || ! kill -0 $server; do sleep 0.05; done
+    timeout 60 "$out/kv_store" client --operations 300 --name "kv_store@$BELLWIRE_ADDRESS" && wait $server
+}
+export -f kv_store
+export out
+
+start_agent
+check "Active Messages" "$root/examples/am/ask.sh" "$out/ask" 1000
+check "VIPL" bash -c kv_store
+check "a job of four processes" "$installed/bin/bellwire" run -n 4 "$out/all_to_all" 500
+end_agent TERM
+if BELLWIRE_SHM=off timeout 60 "$out/ask" server >"$out/log" 2>&1; then
+    bad "without an agent there is no NIC" "$out/log"
+elif grep -q "start bellwired" "$out/log"; then
+    ok "without an agent a program says what to start"
+else
+    bad "without an agent a program says what to start" "$out/log"
+fi
+# With fewer frames than programs.
+start_agent --frames 2
+check "four processes and two frames" "$installed/bin/bellwire" run -n 4 "$out/all_to_all" 200
+
+serve() { # command ..: `ask` as a server, in $server; its name is in $out/names
+    rm -f "$out/names"
+    "$@" "$out/ask" server >"$out/names" 2>"$out/server" &
+    server=$!
+    until [ -s "$out/names" ] || ! kill -0 $server 2>/dev/null; do sleep 0.02; done
+}
+
+# The agent is killed, and another one started, under traffic. No message is lost or comes twice:
+# both sides count them, and `ask` compares their bytes.
+rounds=$((kills * 1000))
+serve timeout 3600
+timeout 3600 "$out/ask" client "$(head -n 1 "$out/names")" $rounds >"$out/log" 2>&1 &
+program=$!
+killed=0
+while kill -0 $program 2>/dev/null && [ $killed -lt $kills ]; do
+    sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
+    kill -0 $program 2>/dev/null || break
+    end_agent KILL
+    start_agent --frames 2
+    killed=$((killed + 1))
+done
+if wait $program && wait $server && [ $killed -gt $((kills / 4)) ] && grep -qx "$((4 * rounds + 1)) answers" "$out/log" && grep -qx "$((3 * rounds)) requests served" "$out/names"; then
+    ok "agents killed under traffic: $killed"
+else
+    bad "agents killed under traffic: $killed" "$out/log" "$out/names" "$out/server"
+fi
+
+# Waits for a program, for 60 s at most; its status.
+ends() { # process
+    local tries=0
+    while kill -0 "$1" 2>/dev/null && [ $((tries += 1)) -lt 1200 ]; do sleep 0.05; done
+    if kill -KILL "$1" 2>/dev/null; then wait "$1"; return 124; fi
+    wait "$1"
+}
+
+# Programs are killed: a client ends with a reason, a server goes on, and the agent serves the next.
+ended=0
+for _ in $(seq "$kills"); do
+    serve
+    "$out/ask" client "$(head -n 1 "$out/names")" 1000000 >"$out/client" 2>&1 &
+    client=$!
+    sleep "0.$((RANDOM % 2))$((RANDOM % 10))"
+    if [ $((RANDOM % 2)) = 0 ]; then
+        kill -KILL $server
+        wait $server
+        ends $client
+        [ $? = 1 ] && [ -s "$out/client" ] && ended=$((ended + 1))
+    else
+        kill -KILL $client
+        wait $client
+        kill -0 $server && ended=$((ended + 1))
+        kill $server
+        wait $server
+    fi
+done 2>/dev/null
+if [ $ended = "$kills" ] && kill -0 "$agent"; then ok "programs killed: $ended"; else bad "programs killed: $ended of $kills" "$out/client" "$out/server"; fi
+check "after all that" "$root/examples/am/ask.sh" "$out/ask" 1000
+end_agent TERM
+echo "$passed tests passed, $failed failed"
+[ $failed = 0 ]
