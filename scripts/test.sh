@@ -136,6 +136,7 @@ lane lane_suite
 lanes_end
 
 # The rest has counts of system calls and times of its own: one after another.
+part am-cost   tests/am/cost.sh "$target/tests-am"
 part places    scripts/places.sh "$target/tests-c"
 part perf-udp  env BELLWIRE="$target/release/bellwire" scripts/perf-udp.sh
 part guide     env TARGET_DIR="$target" scripts/guide.sh
