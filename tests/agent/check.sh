@@ -66,6 +66,32 @@ export out
 start_agent
 check "Active Messages" "$root/examples/am/ask.sh" "$out/ask" 1000
 check "VIPL" bash -c kv_store
+# A pair of a program of others: a server, and the client that is given the agent's address.
+pair() { # command ..
+    timeout 60 "$@" >"$out/server" 2>&1 &
+    local server=$!
+    # The server says nothing of being ready: the client comes again while it is not.
+    for _ in $(seq 100); do
+        if timeout 60 "$@" "$BELLWIRE_ADDRESS"; then
+            wait $server
+            return
+        fi
+        kill -0 $server 2>/dev/null || return 1
+        sleep 0.1
+    done
+    return 1
+}
+export -f pair
+have() { command -v "$1" >/dev/null 2>&1 || { echo "SKIPPED $1: not installed"; false; }; }
+if have ib_send_lat; then
+    port=$((20000 + $$ % 10000))
+    for program in "ib_send_lat -n 200" "ib_write_bw -n 100 -s 65536" "ib_read_lat -n 100" "ib_atomic_lat -n 100"; do
+        check "libibverbs: $program" env LD_PRELOAD="$installed/lib/bellwire/libbellwire-verbs.so" bash -c "pair $program -p $port"
+    done
+fi
+if have fi_pingpong; then
+    check "the provider: fi_pingpong" env FI_PROVIDER_PATH="$installed/lib/bellwire" bash -c "pair fi_pingpong -p bellwire -e rdm -I 500 -S 64"
+fi
 check "a job of four processes" "$installed/bin/bellwire" run -n 4 "$out/all_to_all" 500
 end_agent TERM
 if BELLWIRE_SHM=off timeout 60 "$out/ask" server >"$out/log" 2>&1; then
