@@ -112,33 +112,35 @@ serve() { # command ..: `ask` as a server, in $server; its name is in $out/names
     until [ -s "$out/names" ] || ! kill -0 $server 2>/dev/null; do sleep 0.02; done
 }
 
-# The agent is killed, and another one started, under traffic. No message is lost or comes twice:
-# both sides count them, and `ask` compares their bytes.
-rounds=$((kills * 1000))
-serve timeout 3600
-timeout 3600 "$out/ask" client "$(head -n 1 "$out/names")" $rounds >"$out/log" 2>&1 &
-program=$!
-killed=0
-while kill -0 $program 2>/dev/null && [ $killed -lt $kills ]; do
-    sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
-    kill -0 $program 2>/dev/null || break
-    end_agent KILL
-    start_agent --frames 2
-    killed=$((killed + 1))
-done
-if wait $program && wait $server && [ $killed -gt $((kills / 4)) ] && grep -qx "$((4 * rounds + 1)) answers" "$out/log" && grep -qx "$((3 * rounds)) requests served" "$out/names"; then
-    ok "agents killed under traffic: $killed"
-else
-    bad "agents killed under traffic: $killed" "$out/log" "$out/names" "$out/server"
-fi
-
-# Waits for a program, for 60 s at most; its status.
+# Waits for a program, for a minute at most; its status.
 ends() { # process
     local tries=0
     while kill -0 "$1" 2>/dev/null && [ $((tries += 1)) -lt 1200 ]; do sleep 0.05; done
     if kill -KILL "$1" 2>/dev/null; then wait "$1"; return 124; fi
     wait "$1"
 }
+
+# The agent is killed, and another one started, under traffic. No message is lost or comes twice:
+# both sides count them, and `ask` compares their bytes.
+rounds=2000 killed=0 runs=0 wrong=
+while [ $killed -lt "$kills" ]; do
+    serve
+    "$out/ask" client "$(head -n 1 "$out/names")" $rounds >"$out/log" 2>&1 &
+    program=$!
+    # Without an agent it would not begin.
+    until grep -q bellwire-endpoint /proc/$program/maps 2>/dev/null || ! kill -0 $program 2>/dev/null; do sleep 0.01; done
+    while kill -0 $program 2>/dev/null && [ $killed -lt "$kills" ]; do
+        sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
+        end_agent KILL
+        start_agent --frames 2
+        killed=$((killed + 1))
+    done
+    ends $program && ends $server || { wrong=ended && break; }
+    grep -qx "$((4 * rounds + 1)) answers" "$out/log" && grep -qx "$((3 * rounds)) requests served" "$out/names" || { wrong=counts && break; }
+    runs=$((runs + 1))
+done
+what="agents killed under the traffic of $runs pairs: $killed"
+if [ -z "$wrong" ]; then ok "$what"; else bad "$what: $wrong" "$out/log" "$out/names" "$out/server"; fi
 
 # Programs are killed: a client ends with a reason, a server goes on, and the agent serves the next.
 ended=0
