@@ -26,10 +26,11 @@ for example in am/ask:-lbellwire_am am/all_to_all:-lbellwire_am c/kv_store:-lvip
 done
 
 start_agent() {
+    rm -f "$out/agent"
     "$installed/bin/bellwired" --address "$BELLWIRE_ADDRESS" "$@" >"$out/agent" 2>&1 &
     agent=$!
     for _ in $(seq 200); do
-        grep -q serving "$out/agent" && return
+        grep -qs serving "$out/agent" && return
         sleep 0.05
     done
     echo "the agent does not start:" && cat "$out/agent"
