@@ -40,7 +40,7 @@ refused() { # environment, words of the reason
 refused BELLWIRE_AM=v9 'BELLWIRE_AM=v9'
 refused 'BELLWIRE_AM=v3 BELLWIRE_AM_CREDITS=0' BELLWIRE_AM_CREDITS=0
 refused 'BELLWIRE_AM=v3 BELLWIRE_VIPL=/nowhere/libvipl.so.1' /nowhere
-for mapping in v3; do
+for mapping in v3 v1; do
     check '' ./calls
     for way in '' "$guarded" "$udp" "$udp $faults"; do
         check "$way" ./exchange

@@ -9,9 +9,9 @@ use crate::endpoint::lies_within;
 use crate::head::{Head, Kind};
 use crate::lane::{NO_DATA, Write};
 use crate::map::{Bulk, PeerSegment, State};
-use crate::record::{Departed, End, Returned, status_from};
+use crate::record::{Departed, End, Record, Returned, status_from};
 use crate::vipl::Handle;
-use bellwire_am::{BULK_BYTES_MAX, Error, Operation, Status};
+use bellwire_am::{BULK_BYTES_MAX, Error, MEDIUM_BYTES_MAX, Operation, Status};
 
 /// What a look found.
 pub(crate) enum Step<H> {
@@ -41,6 +41,9 @@ impl<H> Core<H> {
         if !self.waiting.is_empty() {
             self.send_waiting();
         }
+        if !self.pumping.is_empty() {
+            self.pump_all();
+        }
         self.retire(1);
         if let Some((endpoint, returned)) = self.returns.pop_front() {
             let handler = self.endpoints.get_mut(&endpoint).and_then(|endpoint| {
@@ -53,8 +56,12 @@ impl<H> Core<H> {
             let handler = self.endpoints.get_mut(&endpoint).and_then(|e| crate::endpoint::take_out(&mut e.on_departure));
             return Ok(handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed)));
         }
-        if let Some(found) = self.next_receive()? {
-            match self.arrive(found) {
+        let arrival = match self.ready.pop_front() {
+            Some(delivery) => Some(self.sort(delivery)),
+            None => self.next_receive()?.map(|found| self.arrive(found)),
+        };
+        if let Some(arrival) = arrival {
+            match arrival {
                 Arrival::Nothing if self.requests.is_empty() => return Ok(Step::Nothing),
                 Arrival::Nothing => {}
                 Arrival::Moved => return Ok(Step::Moved),
@@ -99,7 +106,7 @@ impl<H> Core<H> {
         {
             self.noticed.push_back(found);
         }
-        Ok(!(self.noticed.is_empty() && self.requests.is_empty() && self.returns.is_empty() && self.departures.is_empty()))
+        Ok(!(self.noticed.is_empty() && self.ready.is_empty() && self.requests.is_empty() && self.returns.is_empty() && self.departures.is_empty()))
     }
 
     fn arrive(&mut self, (vi, queue): (Handle, usize)) -> Arrival<H> {
@@ -126,11 +133,12 @@ impl<H> Core<H> {
         let Some(head) = Head::parse(&lane.words(receive), length) else { return self.malformed(id) };
         let (base, memory) = lane.received(receive);
         let start = head.start();
-        let mut delivery = Delivery {
+        let delivery = Delivery {
             map: id,
             lane: at,
-            receive,
+            receive: Some(receive),
             _memory: memory,
+            fetched: Vec::new(),
             endpoint: map.endpoint,
             source: map.peer,
             tag: head.tag,
@@ -139,20 +147,8 @@ impl<H> Core<H> {
             length: length - start,
             has_replied: false,
         };
-        if head.kind.is_request() {
-            return Arrival::Request(delivery);
-        }
         match head.kind {
-            Kind::Segment => {
-                let [address, length, handle] = head.words;
-                if address.checked_add(length).is_none() || handle > u64::from(u32::MAX) {
-                    return self.malformed(id);
-                }
-                map.peer_segment = Some(PeerSegment { address, length, handle: handle as u32 });
-                lane.post_receive(receive);
-                self.answer((id, at), Head::new(Kind::Heard, 0, 0, &[]), NO_DATA, None);
-                Arrival::Moved
-            }
+            Kind::Segment => self.segment(&delivery),
             Kind::Heard => {
                 lane.post_receive(receive);
                 map.is_segment_out = false;
@@ -161,50 +157,132 @@ impl<H> Core<H> {
                 }
                 Arrival::Moved
             }
-            _ => {
-                // An answer: its request is over.
-                let Some(record) = lane.records.get_mut(usize::from(head.slot)).and_then(Option::take) else { return self.malformed(id) };
-                lane.give_slot(head.slot);
-                delivery.tag = record.tag;
-                if record.is_abandoned || head.kind == Kind::Handled {
-                    lane.post_receive(receive);
-                    return Arrival::Moved;
-                }
-                if head.kind == Kind::Refused {
-                    lane.post_receive(receive);
-                    let endpoint = map.endpoint;
-                    self.returns.push_back((endpoint, record.returned(&status_from(head.status).into())));
-                    return Arrival::Moved;
-                }
-                let is_there = head.kind != Kind::ReplyXfer || self.find_data(&mut delivery);
-                let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) else { return Arrival::Moved };
-                if let Some(handler) = if is_there { endpoint.take_handler(head.handler) } else { None } {
-                    let size = if record.operation == Operation::Get { 3 } else { size(head.kind) };
-                    endpoint.counters.replies_received[size] += 1;
-                    endpoint.counters.bytes_received += delivery.length as u64;
-                    return Arrival::Reply(delivery, handler);
-                }
-                let mut returned = record.returned(&Status::ReplyRejected.into());
-                returned.operation = match head.kind {
-                    Kind::ReplyXfer => Operation::ReplyXfer,
-                    Kind::ReplyMedium => Operation::ReplyMedium,
-                    _ => Operation::Reply,
-                };
-                (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
-                (returned.source, returned.length) = (0, delivery.length);
-                self.returns.push_back((delivery.endpoint, returned));
-                self.done_with(&delivery);
+            // It waits for what its sender has told before.
+            _ if (head.told.wrapping_sub(map.heard) as i16) > 0 => {
+                map.late.push_back(delivery);
                 Arrival::Moved
             }
+            _ => self.sort(delivery),
         }
     }
 
-    /// Bulk: where the data lies. `false`: not within the endpoint's segment.
+    /// The peer has told of its segment.
+    fn segment(&mut self, delivery: &Delivery) -> Arrival<H> {
+        let id = delivery.map;
+        let [address, length, handle] = delivery.head.words;
+        if address.checked_add(length).is_none() || handle > u64::from(u32::MAX) {
+            return self.malformed(id);
+        }
+        if let Some(map) = self.maps.get_mut(&id) {
+            map.peer_segment = Some(PeerSegment { address, length, handle: handle as u32 });
+            map.heard = map.heard.wrapping_add(1);
+            let heard = map.heard;
+            while map.late.front().is_some_and(|late| (late.head.told.wrapping_sub(heard) as i16) <= 0) {
+                self.ready.extend(map.late.pop_front());
+            }
+        }
+        self.done_with(delivery);
+        self.answer((id, delivery.lane), Head::new(Kind::Heard, 0, 0, &[]), NO_DATA, None);
+        Arrival::Moved
+    }
+
+    /// A request, or the answer to one of this side.
+    fn sort(&mut self, mut delivery: Delivery) -> Arrival<H> {
+        let (id, slot) = (delivery.map, delivery.head.slot);
+        if delivery.head.kind.is_request() {
+            return Arrival::Request(delivery);
+        }
+        let Some(lane) = self.maps.get_mut(&id).and_then(|m| m.lanes.get_mut(delivery.lane)) else { return Arrival::Moved };
+        let Some(record) = lane.records.get_mut(usize::from(slot)).and_then(Option::take) else { return self.malformed(id) };
+        lane.give_slot(slot);
+        delivery.tag = record.tag;
+        self.answered(delivery, record)
+    }
+
+    /// The answer to a request of this side.
+    fn answered(&mut self, mut delivery: Delivery, mut record: Record) -> Arrival<H> {
+        let (id, head) = (delivery.map, delivery.head);
+        match head.kind {
+            Kind::Refused if !record.is_abandoned => {
+                self.returns.push_back((delivery.endpoint, record.returned(&status_from(head.status).into())));
+                self.done_with(&delivery);
+                return Arrival::Moved;
+            }
+            Kind::Held if !record.is_abandoned => {
+                self.done_with(&delivery);
+                return if self.held(id, &head, record) { Arrival::Moved } else { self.malformed(id) };
+            }
+            Kind::Part => {
+                let whole = self.part(&delivery);
+                self.done_with(&delivery);
+                match whole {
+                    Err(()) => return self.malformed(id),
+                    Ok(None) => return Arrival::Moved,
+                    Ok(Some((of, reply, data))) => {
+                        record = of;
+                        (delivery.head, delivery.receive, delivery.length, delivery.payload) = (reply, None, data.len(), data.as_ptr());
+                        delivery.fetched = data;
+                    }
+                }
+            }
+            Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer => {}
+            _ => {
+                self.done_with(&delivery);
+                return Arrival::Moved;
+            }
+        }
+        let head = delivery.head;
+        let is_there = head.kind != Kind::ReplyXfer || self.find_data(&mut delivery);
+        if record.is_abandoned {
+            self.done_with(&delivery);
+            return Arrival::Moved;
+        }
+        if record.operation == Operation::Get && !self.shared.mapping.writes() {
+            // All of it: what came before the last piece is there.
+            delivery.payload = delivery.payload.wrapping_sub(record.length - delivery.length.min(record.length));
+            delivery.length = record.length;
+        }
+        let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) else { return Arrival::Moved };
+        if let Some(handler) = if is_there { endpoint.take_handler(head.handler) } else { None } {
+            let size = if record.operation == Operation::Get { 3 } else { size(head.kind) };
+            endpoint.counters.replies_received[size] += 1;
+            endpoint.counters.bytes_received += delivery.length as u64;
+            return Arrival::Reply(delivery, handler);
+        }
+        let mut returned = record.returned(&Status::ReplyRejected.into());
+        returned.operation = match head.kind {
+            Kind::ReplyXfer => Operation::ReplyXfer,
+            Kind::ReplyMedium => Operation::ReplyMedium,
+            _ => Operation::Reply,
+        };
+        (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
+        (returned.source, returned.length) = (0, delivery.length);
+        self.returns.push_back((delivery.endpoint, returned));
+        self.done_with(&delivery);
+        Arrival::Moved
+    }
+
+    /// Bulk: where the data lies. In v1 it is copied there out of the message, and with the last
+    /// piece all of it is meant. `false`: not within the endpoint's segment.
     fn find_data(&self, delivery: &mut Delivery) -> bool {
-        let [offset, length, _] = delivery.head.words;
+        let [offset, length, whole] = delivery.head.words;
         let segment = self.endpoints.get(&delivery.endpoint).and_then(|e| e.segment);
         let Some(segment) = segment.filter(|s| lies_within(offset, length, s.length)) else { return false };
-        delivery.payload = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
+        let at = core::ptr::with_exposed_provenance_mut::<u8>((segment.address + offset) as usize);
+        if !self.shared.mapping.writes() {
+            if length != delivery.length as u64 {
+                return false;
+            }
+            // SAFETY: D1: the payload is readable; the segment is writable, as `AM_SetSeg` asks.
+            unsafe { bellwire_memory::bytes::copy(at, delivery.payload, delivery.length) };
+            if delivery.head.kind == Kind::Xfer {
+                let Some(start) = (offset + length).checked_sub(whole) else { return false };
+                delivery.payload = core::ptr::with_exposed_provenance((segment.address + start) as usize);
+                delivery.length = whole as usize;
+                return true;
+            }
+        }
+        delivery.payload = at;
         delivery.length = length as usize;
         true
     }
@@ -212,17 +290,26 @@ impl<H> Core<H> {
     /// A request whose turn it is.
     fn serve(&mut self, mut delivery: Delivery) -> Step<H> {
         let head = delivery.head;
-        let has_data = head.kind != Kind::Xfer || self.find_data(&mut delivery);
+        // A message that is not accepted leaves the segment as it is.
+        let is_accepted = self.endpoints.get(&delivery.endpoint).is_some_and(|e| e.accepts(delivery.tag));
+        let has_data = !matches!(head.kind, Kind::Xfer | Kind::Piece) || (is_accepted && self.find_data(&mut delivery));
         let wrong = match self.endpoints.get_mut(&delivery.endpoint) {
             None => Status::BadEndpoint,
             Some(endpoint) if !endpoint.accepts(delivery.tag) => Status::BadTag,
-            Some(_) if head.kind == Kind::Get => match self.serve_get(&delivery) {
-                Ok(()) => {
-                    self.done_with(&delivery);
-                    return Step::Moved;
+            Some(_) if head.kind == Kind::Piece && has_data => {
+                self.answer((delivery.map, delivery.lane), Head::new(Kind::Handled, 0, head.slot, &[]), NO_DATA, None);
+                self.done_with(&delivery);
+                return Step::Moved;
+            }
+            Some(_) if matches!(head.kind, Kind::Get | Kind::Fetch) => {
+                match if head.kind == Kind::Get { self.serve_get(&delivery) } else { self.serve_fetch(&delivery) } {
+                    Ok(()) => {
+                        self.done_with(&delivery);
+                        return Step::Moved;
+                    }
+                    Err(status) => status,
                 }
-                Err(status) => status,
-            },
+            }
             Some(_) if !has_data => Status::BadSegmentOffset,
             Some(endpoint) => match endpoint.take_handler(head.handler) {
                 Some(handler) => {
@@ -249,13 +336,20 @@ impl<H> Core<H> {
         let Some(map) = self.maps.get(&delivery.map).filter(|m| m.state == State::Open) else { return Ok(()) };
         let endpoint = self.endpoints.get_mut(&delivery.endpoint).ok_or(Status::BadEndpoint)?;
         let segment = endpoint.segment.filter(|s| lies_within(offset, length, s.length)).ok_or(Status::BadSegmentOffset)?;
-        if length > BULK_BYTES_MAX as u64 || !map.peer_segment.is_some_and(|s| lies_within(to, length, s.length)) {
+        let writes = self.shared.mapping.writes();
+        let most = if writes { BULK_BYTES_MAX } else { MEDIUM_BYTES_MAX };
+        if length > most as u64 || !map.peer_segment.is_some_and(|s| lies_within(to, length, s.length)) {
             return Err(Status::BadLength);
         }
         endpoint.counters.requests_received[3] += 1;
         endpoint.counters.replies_sent[3] += 1;
         endpoint.counters.bytes_sent += length;
         let answer = Head { words: [to, length, 0], ..Head::new(Kind::ReplyXfer, head.handler, head.slot, head.args()) };
+        if !writes {
+            let from = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
+            self.answer((delivery.map, delivery.lane), answer, (from, length as usize), None);
+            return Ok(());
+        }
         let bulk = Bulk { from: (segment.address + offset, segment.handle), write: Write { cached: None, _copy: None }, offset: to };
         self.answer((delivery.map, delivery.lane), answer, NO_DATA, (length > 0).then_some((bulk, length as u32)));
         Ok(())
@@ -263,8 +357,10 @@ impl<H> Core<H> {
 
     /// A message is no longer read: its buffer may receive again.
     pub(crate) fn done_with(&mut self, delivery: &Delivery) {
-        if let Some(lane) = self.maps.get(&delivery.map).and_then(|m| m.lanes.get(delivery.lane)) {
-            lane.post_receive(delivery.receive);
+        if let Some(receive) = delivery.receive
+            && let Some(lane) = self.maps.get(&delivery.map).and_then(|m| m.lanes.get(delivery.lane))
+        {
+            lane.post_receive(receive);
         }
     }
 

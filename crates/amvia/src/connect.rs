@@ -34,25 +34,27 @@ pub(crate) fn begin(inner: &Arc<Inner>, id: u32) {
 struct Wish {
     own: Name,
     peer: Name,
-    lane: Lane,
+    lanes: Vec<Lane>,
 }
 
 fn connect(inner: &Arc<Inner>, id: u32) {
-    let Some(wish) = wish(inner, id) else {
+    let Some(mut wish) = wish(inner, id) else {
         return fail(inner, id, End { text: "no memory for the connection".to_owned(), ..Status::Unreachable.into() });
     };
     let shared = &inner.shared;
     let to = wish.peer.device_address();
     let (start, mut refused): (Instant, Option<Instant>) = (Instant::now(), None);
-    loop {
-        let ask = Ask { from: wish.own, wanted: wish.peer.number(), lane: 0, credits: shared.credits };
-        match shared.nic.connect(wish.lane.vi, &ask.address(), &to, FIND_MS) {
+    let mut at = 0;
+    while let Some(lane) = wish.lanes.get(at) {
+        let ask = Ask { from: wish.own, wanted: wish.peer.number(), lane: at as u8, credits: shared.credits };
+        match shared.nic.connect(lane.vi, &ask.address(), &to, FIND_MS) {
+            Ok(_) if at + 1 < wish.lanes.len() => at += 1,
             Ok(offer) => {
                 let mut core = inner.core.enter(Claim::Visit);
                 let offer = u32::try_from(offer).unwrap_or(1).max(1);
                 match core.maps.get_mut(&id) {
                     Some(map) if map.state == State::Asking => {
-                        map.lanes.push(wish.lane);
+                        map.lanes = core::mem::take(&mut wish.lanes);
                         core.open(id, offer);
                     }
                     // The peer's own request was faster, or the endpoint is no more.
@@ -72,7 +74,7 @@ fn connect(inner: &Arc<Inner>, id: u32) {
             }
             Err(code::TIMEOUT) if start.elapsed() < ANSWER_MAX && is_asking(inner, id) => {}
             Err(e) => {
-                let said = wish.lane.cause().text;
+                let said = lane.cause().text;
                 let text = match e {
                     _ if !said.is_empty() => said,
                     code::NO_MATCH => "nobody waits for connections there".to_owned(),
@@ -92,8 +94,9 @@ fn wish(inner: &Arc<Inner>, id: u32) -> Option<Wish> {
     let endpoint = core.endpoints.get(&map.endpoint)?;
     let (own, ptag, peer, queues) = (endpoint.name, endpoint.ptag, map.peer, Arc::clone(core.queues.first()?));
     drop(core);
-    let lane = Lane::new(&inner.shared, &queues, ptag).ok()?;
-    Some(Wish { own, peer, lane })
+    let shapes = inner.shared.mapping.shapes(u32::from(inner.shared.credits));
+    let lanes = shapes.into_iter().map(|shape| Lane::new(&inner.shared, &queues, ptag, shape)).collect::<Result<_, _>>().ok()?;
+    Some(Wish { own, peer, lanes })
 }
 
 fn is_asking(inner: &Arc<Inner>, id: u32) -> bool {

@@ -100,6 +100,8 @@ pub(crate) struct Core<H> {
     pub vis: BTreeMap<Handle, (u32, usize)>,
     /// Requests that have come and wait for their handlers.
     pub requests: VecDeque<Delivery>,
+    /// Messages that were late and are not any more.
+    pub ready: VecDeque<Delivery>,
     /// VIs with a completed receive, taken off a completion queue by a thread that slept, and by
     /// which of the queues.
     pub noticed: VecDeque<(Handle, usize)>,
@@ -109,6 +111,8 @@ pub(crate) struct Core<H> {
     pub returns: VecDeque<(u32, Returned)>,
     /// Connections that have ended, for endpoints that hear of it.
     pub departures: VecDeque<(u32, Departed)>,
+    /// v1: MAP objects with pieces that wait for a slot.
+    pub pumping: Vec<u32>,
     /// MAP objects with answers that wait for a buffer.
     pub waiting: Vec<u32>,
     /// The thread that runs a handler, or 0.
@@ -127,10 +131,12 @@ impl<H> Core<H> {
             maps: BTreeMap::new(),
             vis: BTreeMap::new(),
             requests: VecDeque::new(),
+            ready: VecDeque::new(),
             noticed: VecDeque::new(),
             early: Vec::new(),
             returns: VecDeque::new(),
             departures: VecDeque::new(),
+            pumping: Vec::new(),
             waiting: Vec::new(),
             running: 0,
             wants_events: false,
@@ -184,35 +190,52 @@ impl<H> Core<H> {
                 return Ok(Sent::Yes);
             }
         }
-        let Some(slot) = self.take_slot(id, 0) else { return Ok(Sent::Wait) };
         let record = Record { tag: translation.tag, ..request.record(translation.name)? };
+        let mapping = self.shared.mapping;
+        if let (false, What::Xfer(..) | What::Get(..)) = (mapping.writes(), request.what) {
+            let mut head = Head { tag: translation.tag, ..Head::new(kind, request.handler, 0, request.args) };
+            if let What::Get(_, to, _) = request.what {
+                head.words[2] = to;
+            }
+            let sent = self.begin_stream(id, request, record, head);
+            if sent != Sent::Wait {
+                self.count_sent(request, size, if kind == Kind::Get { 0 } else { length });
+            }
+            return Ok(sent);
+        }
+        let lane = mapping.lane(kind);
+        let Some(slot) = self.take_slot(id, lane) else { return Ok(Sent::Wait) };
         let mut head = Head { tag: translation.tag, ..Head::new(kind, request.handler, slot, request.args) };
         let sent = match request.what {
-            What::Short => self.post(id, 0, slot, &head, NO_DATA),
-            What::Medium(data) => self.post(id, 0, slot, &head, data),
+            What::Short => self.post(id, lane, slot, &head, NO_DATA),
+            What::Medium(data) => self.post(id, lane, slot, &head, data),
             What::Get(offset, to, length) => {
                 head.words = [offset, length as u64, to];
-                self.post(id, 0, slot, &head, NO_DATA)
+                self.post(id, lane, slot, &head, NO_DATA)
             }
             What::Xfer(data, offset) => {
                 head.words = [offset, length as u64, 0];
                 match self.post_bulk(id, slot, &head, data, offset) {
                     Ok(sent) => sent,
                     Err(e) => {
-                        self.give_slot(id, 0, slot);
+                        self.give_slot(id, lane, slot);
                         return Err(e);
                     }
                 }
             }
         };
-        if let Some(place) = self.maps.get_mut(&id).and_then(|m| m.lanes.first_mut()?.records.get_mut(usize::from(slot))) {
+        if let Some(place) = self.maps.get_mut(&id).and_then(|m| m.lanes.get_mut(lane)?.records.get_mut(usize::from(slot))) {
             *place = Some(record);
         }
+        self.count_sent(request, size, if kind == Kind::Get { 0 } else { length });
+        Ok(sent)
+    }
+
+    fn count_sent(&mut self, request: &Request<'_>, size: usize, bytes: usize) {
         if let Some(endpoint) = self.endpoints.get_mut(&request.endpoint) {
             endpoint.counters.requests_sent[size] += 1;
-            endpoint.counters.bytes_sent += if kind == Kind::Get { 0 } else { length as u64 };
+            endpoint.counters.bytes_sent += bytes as u64;
         }
-        Ok(sent)
     }
 
     /// The first use of an entry: there is a MAP object with that peer, or one is to be connected.
@@ -242,7 +265,7 @@ impl<H> Core<H> {
 
     /// A slot for a request, if there is one now.
     #[inline]
-    fn take_slot(&mut self, id: u32, lane: usize) -> Option<u16> {
+    pub(crate) fn take_slot(&mut self, id: u32, lane: usize) -> Option<u16> {
         for _ in 0..2 {
             match self.maps.get_mut(&id)?.lanes.get_mut(lane)?.take_slot() {
                 Slot::None => return None,
@@ -264,8 +287,11 @@ impl<H> Core<H> {
     /// call that gave it (`Data`), and no longer than a buffer has room, which callers have
     /// checked.
     #[inline]
-    fn post(&mut self, id: u32, lane: usize, buffer: u16, head: &Head, payload: Data) -> Sent {
-        if let Some(lane) = self.maps.get_mut(&id).and_then(|m| m.lanes.get_mut(lane)) {
+    pub(crate) fn post(&mut self, id: u32, lane: usize, buffer: u16, head: &Head, payload: Data) -> Sent {
+        if let Some(map) = self.maps.get_mut(&id)
+            && let Some(lane) = map.lanes.get_mut(lane)
+        {
+            let head = &Head { told: map.told, ..*head };
             // SAFETY: P1: the payload is readable throughout the call; it fits, as said above.
             unsafe { lane.post(buffer, head, payload) };
         }
@@ -288,12 +314,15 @@ impl<H> Core<H> {
             number = Some(lane.posted);
         }
         // SAFETY: there is no payload.
-        unsafe { lane.post(slot, head, NO_DATA) };
+        unsafe { lane.post(slot, &Head { told: map.told, ..*head }, NO_DATA) };
         Ok(number.map_or(Sent::Yes, |number| Sent::Posted { map: id, lane: 0, number }))
     }
 
     /// Whether a posted write is over.
     pub(crate) fn is_written(&self, id: u32, lane: usize, number: u64) -> bool {
+        if !self.shared.mapping.writes() {
+            return self.maps.get(&id).is_none_or(|m| m.streams_done >= number);
+        }
         self.maps.get(&id).and_then(|m| m.lanes.get(lane)).is_none_or(|lane| lane.done >= number)
     }
 
@@ -383,6 +412,7 @@ impl<H> Core<H> {
             return;
         }
         map.is_segment_out = true;
+        map.told = map.told.wrapping_add(1);
         let segment = self.endpoints.get(&map.endpoint).and_then(|e| e.segment).map(|s| (s.address, s.length, s.handle));
         self.answer((id, 0), segment_head(segment), NO_DATA, None);
     }
@@ -409,6 +439,7 @@ impl<H> Core<H> {
 /// An answer leaves in a buffer that is its own.
 fn leave(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bulk: Option<(Bulk, u32)>) {
     let segment = map.peer_segment;
+    let head = &Head { told: map.told, ..*head };
     let Some(lane) = map.lanes.get_mut(lane) else { return };
     if let (Some((bulk, length)), Some(segment)) = (bulk, segment) {
         let target = Target { address: segment.address.wrapping_add(bulk.offset), handle: segment.handle, length };

@@ -10,9 +10,11 @@ use std::sync::Arc;
 pub(crate) struct Delivery {
     pub map: u32,
     pub lane: usize,
-    /// Its receive buffer, and what keeps that.
-    pub receive: usize,
+    /// Its receive buffer, if it is still to be posted again, and what keeps that.
+    pub receive: Option<usize>,
     pub _memory: Arc<Memory>,
+    /// v1: a reply that was fetched.
+    pub fetched: Vec<u8>,
     pub endpoint: u32,
     pub source: Name,
     pub tag: u64,
@@ -23,6 +25,6 @@ pub(crate) struct Delivery {
     pub has_replied: bool,
 }
 
-// SAFETY: D1: the payload lies in the receive buffer, which `memory` keeps, or in a segment, which
+// SAFETY: D1: the payload lies in the receive buffer, which `_memory` keeps, in `fetched`, or in a segment, which
 // the program keeps as `AM_SetSeg` asks.
 unsafe impl Send for Delivery {}

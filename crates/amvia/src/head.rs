@@ -30,11 +30,19 @@ pub(crate) enum Kind {
     Segment = 10,
     /// That has been heard.
     Heard = 11,
+    /// v1: a piece of bulk data, of which more follows.
+    Piece = 12,
+    /// v1: the reply is too long for the VI of its request: its number, bytes, and kind.
+    Held = 13,
+    /// v1: asks for a part of such a reply: number, first byte, bytes.
+    Fetch = 14,
+    /// v1: that part.
+    Part = 15,
 }
 
 impl Kind {
     fn from_bits(bits: u8) -> Option<Self> {
-        const ALL: [Kind; 11] = [
+        const ALL: [Kind; 15] = [
             Kind::Short,
             Kind::Medium,
             Kind::Xfer,
@@ -46,17 +54,21 @@ impl Kind {
             Kind::Refused,
             Kind::Segment,
             Kind::Heard,
+            Kind::Piece,
+            Kind::Held,
+            Kind::Fetch,
+            Kind::Part,
         ];
         ALL.get(usize::from(bits).wrapping_sub(1)).copied()
     }
 
     pub(crate) fn is_request(self) -> bool {
-        matches!(self, Self::Short | Self::Medium | Self::Xfer | Self::Get)
+        matches!(self, Self::Short | Self::Medium | Self::Xfer | Self::Get | Self::Piece | Self::Fetch)
     }
 
-    /// Whether it has a payload behind its head.
-    fn is_medium(self) -> bool {
-        matches!(self, Self::Medium | Self::ReplyMedium)
+    /// Whether it may have a payload behind its head.
+    fn has_payload(self) -> bool {
+        matches!(self, Self::Medium | Self::ReplyMedium | Self::Xfer | Self::ReplyXfer | Self::Piece | Self::Part)
     }
 }
 
@@ -68,8 +80,10 @@ pub(crate) struct Head {
     pub status: u8,
     /// The place of the request in its sender's records, which the answer names again.
     pub slot: u16,
-    /// Bulk: offset, bytes, and of a get the offset where the data is to go. A segment: address,
-    /// bytes, handle.
+    /// How often the sender has told of its segment, in which the message may trust.
+    pub told: u16,
+    /// Bulk: offset, bytes, and of a get the offset where the data is to go; of v1's last piece the
+    /// bytes of all. A segment: address, bytes, handle.
     pub words: [u64; 3],
     /// The tag of a request.
     pub tag: u64,
@@ -83,7 +97,7 @@ impl Head {
     pub(crate) fn new(kind: Kind, handler: u8, slot: u16, args: &[i32]) -> Self {
         let mut copy = [0; ARGS_MAX];
         copy[..args.len()].copy_from_slice(args);
-        Self { kind, handler, status: 0, slot, words: [0; 3], tag: 0, arg_count: args.len() as u8, args: copy }
+        Self { kind, handler, status: 0, slot, told: 0, words: [0; 3], tag: 0, arg_count: args.len() as u8, args: copy }
     }
 
     #[inline]
@@ -101,7 +115,8 @@ impl Head {
     #[inline]
     pub(crate) fn to_words(self) -> [u64; HEAD_BYTES_MAX / 8] {
         let mut words = [0; HEAD_BYTES_MAX / 8];
-        let first = [self.kind as u8, self.handler, self.arg_count, self.status, self.slot as u8, (self.slot >> 8) as u8, 0, 0];
+        let ([s0, s1], [t0, t1]) = (self.slot.to_le_bytes(), self.told.to_le_bytes());
+        let first = [self.kind as u8, self.handler, self.arg_count, self.status, s0, s1, t0, t1];
         (words[0], words[1]) = (u64::from_le_bytes(first), self.tag);
         words[2..WORDS].copy_from_slice(&self.words);
         for (word, pair) in words[WORDS..].iter_mut().zip(self.args.chunks(2)) {
@@ -113,7 +128,7 @@ impl Head {
     /// Out of words that a peer has written; `length`: bytes of the message. `None`: it cannot be.
     #[inline]
     pub(crate) fn parse(words: &[u64; HEAD_BYTES_MAX / 8], length: usize) -> Option<Self> {
-        let [kind, handler, arg_count, status, s0, s1, 0, 0] = words[0].to_le_bytes() else { return None };
+        let [kind, handler, arg_count, status, s0, s1, t0, t1] = words[0].to_le_bytes();
         let kind = Kind::from_bits(kind)?;
         if usize::from(arg_count) > ARGS_MAX {
             return None;
@@ -123,9 +138,9 @@ impl Head {
             (pair[0], pair[1]) = (*word as i32, (*word >> 32) as i32);
         }
         args[usize::from(arg_count)..].fill(0);
-        let slot = u16::from_le_bytes([s0, s1]);
-        let head = Self { kind, handler, status, slot, words: [words[2], words[3], words[4]], tag: words[1], arg_count, args };
-        let fits = if kind.is_medium() { length >= head.start() } else { length == head.start() };
+        let (slot, told) = (u16::from_le_bytes([s0, s1]), u16::from_le_bytes([t0, t1]));
+        let head = Self { kind, handler, status, slot, told, words: [words[2], words[3], words[4]], tag: words[1], arg_count, args };
+        let fits = if kind.has_payload() { length >= head.start() } else { length == head.start() };
         fits.then_some(head)
     }
 }
@@ -138,8 +153,8 @@ mod tests {
     fn heads_survive_as_words() {
         for count in 0..=ARGS_MAX {
             let args: Vec<i32> = (0..count as i32).map(|a| a - 3).collect();
-            let mut head = Head::new(Kind::Xfer, 200, 0x1234, &args);
-            (head.words, head.tag, head.status) = ([1, u64::MAX, 3], 77, 5);
+            let mut head = Head::new(Kind::Get, 200, 0x1234, &args);
+            (head.words, head.tag, head.status, head.told) = ([1, u64::MAX, 3], 77, 5, 0x4321);
             assert_eq!(Head::parse(&head.to_words(), head.start()), Some(head));
             assert_eq!(Head::parse(&head.to_words(), head.start() + 1), None, "bytes behind a head that has no payload");
         }
@@ -151,7 +166,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let good = Head::new(Kind::Short, 1, 0, &[]).to_words();
-        for (byte, value) in [(0, 0), (0, 12), (2, 17), (6, 1)] {
+        for (byte, value) in [(0, 0), (0, 16), (2, 17)] {
             let mut words = good;
             let mut first = words[0].to_le_bytes();
             first[byte] = value;

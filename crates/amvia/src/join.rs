@@ -27,8 +27,15 @@ impl<H> Core<H> {
         let Some(endpoint) = self.endpoints.get(&ask.wanted) else { return false };
         let (own, ptag) = (endpoint.name, endpoint.ptag);
         let is_self = own == ask.from;
-        let known = if is_self { None } else { endpoint.peers.get(&ask.from).copied() };
-        if let Some(id) = known
+        let at = usize::from(ask.lane);
+        let mut known = if is_self { None } else { endpoint.peers.get(&ask.from).copied() };
+        if at > 0 {
+            let is_next = |map: &Map| map.endpoint == ask.wanted && map.peer == ask.from && map.state == State::Joining && map.lanes.len() == at;
+            known = self.maps.iter().find(|(_, map)| is_next(map)).map(|(id, _)| *id);
+            if known.is_none() {
+                return false;
+            }
+        } else if let Some(id) = known
             && let Some(map) = self.maps.get_mut(&id)
         {
             match map.state {
@@ -40,18 +47,21 @@ impl<H> Core<H> {
                     return false;
                 }
                 State::Asking if own < ask.from => return false,
-                State::Asking | State::Joining | State::Dead(_) => {}
+                // It begins anew.
+                State::Joining => self.bury(id, &Status::Unreachable.into()),
+                State::Asking | State::Dead(_) => {}
             }
         }
         let shared = Arc::clone(&self.shared);
-        let Some(queues) = self.queues.first() else { return false };
-        let Ok(lane) = Lane::new(&shared, queues, ptag) else { return false };
+        let shapes = shared.mapping.shapes(u32::from(shared.credits));
+        let (Some(queues), Some(shape)) = (self.queues.first(), shapes.get(at)) else { return false };
+        let Ok(lane) = Lane::new(&shared, queues, ptag, *shape) else { return false };
         if shared.nic.accept(request, lane.vi).is_err() {
             // The request is used up, or is to be refused: to refuse it is right in both cases.
             return false;
         }
-        let kept = known.filter(|id| self.maps.contains_key(id) && self.endpoints.get(&ask.wanted).is_some_and(|e| e.peers.get(&ask.from) == Some(id)));
-        let id = match kept {
+        let is_alive = |id: &u32| self.maps.get(id).is_some_and(|map| !matches!(map.state, State::Dead(_)));
+        let id = match known.filter(is_alive) {
             Some(id) => id,
             None => {
                 let Ok(id) = shared.number() else { return true };
@@ -63,9 +73,13 @@ impl<H> Core<H> {
             }
         };
         if let Some(map) = self.maps.get_mut(&id) {
+            self.vis.insert(lane.vi, (id, at));
+            map.state = State::Joining;
             map.lanes.push(lane);
         }
-        self.open(id, u32::from(ask.credits));
+        if at + 1 == shapes.len() {
+            self.open(id, u32::from(ask.credits));
+        }
         true
     }
 }

@@ -18,7 +18,8 @@
 //! - L3: what a posted write reads stays: memory of the program as the caller of the request has
 //!   promised, a segment as `AM_SetSeg` asks, a copy in `Write::_copy`.
 
-use crate::head::{HEAD_BYTES_MAX, Head, MESSAGE_BYTES_MAX};
+use crate::head::{HEAD_BYTES_MAX, Head};
+use crate::mapping::Shape;
 use crate::queues::Queues;
 use crate::record::Record;
 use crate::shared::Shared;
@@ -29,7 +30,6 @@ use std::sync::Arc;
 
 /// Messages about segments that may be out, each way: one, and that one has been heard.
 const CONTROL: usize = 2;
-const BUFFER_BYTES: usize = MESSAGE_BYTES_MAX.next_multiple_of(64);
 const DESCRIPTOR_BYTES: usize = size_of::<Descriptor>();
 
 /// A payload: address and bytes, readable throughout the call that it is given to.
@@ -101,6 +101,8 @@ pub(crate) struct Lane {
     pub vi: Handle,
     memory: Arc<Memory>,
     credits: usize,
+    /// Bytes of a buffer.
+    pub bytes: usize,
     /// Requests that are out, by slot; the slot's number is that of its send buffer.
     pub records: Vec<Option<Record>>,
     free_slots: Vec<u16>,
@@ -119,12 +121,12 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// A VI with all its receives posted, to be connected.
-    pub(crate) fn new(shared: &Arc<Shared>, queues: &Arc<Queues>, ptag: Handle) -> Result<Self, Error> {
-        let credits = usize::from(shared.credits);
+    pub(crate) fn new(shared: &Arc<Shared>, queues: &Arc<Queues>, ptag: Handle, shape: Shape) -> Result<Self, Error> {
+        let (credits, bytes) = (shape.credits, shape.bytes.next_multiple_of(64));
         let (sends, receives) = (2 * credits + CONTROL, 2 * credits + 1 + CONTROL);
-        let memory = Memory::new(shared, (2 * sends + receives) * DESCRIPTOR_BYTES + (sends + receives) * BUFFER_BYTES, ptag)?;
+        let memory = Memory::new(shared, (2 * sends + receives) * DESCRIPTOR_BYTES + (sends + receives) * bytes, ptag)?;
         queues.reserve(&shared.nic, 2 * sends, receives)?;
-        let vi = match shared.nic.create_vi(ptag, credits, queues.send, queues.receive) {
+        let vi = match shared.nic.create_vi(ptag, usize::from(shared.credits), queues.send, queues.receive) {
             Ok(vi) => vi,
             Err(_) => {
                 queues.release(2 * sends, receives);
@@ -137,6 +139,7 @@ impl Lane {
             vi,
             memory: Arc::new(memory),
             credits,
+            bytes,
             records: (0..credits).map(|_| None).collect(),
             free_slots: (0..credits as u16).rev().collect(),
             out: 0,
@@ -172,7 +175,7 @@ impl Lane {
     fn buffer(&self, at: usize) -> *mut u8 {
         debug_assert!(at < self.sends() + self.receives());
         // L1.
-        self.memory.base.wrapping_add((2 * self.sends() + self.receives()) * DESCRIPTOR_BYTES + at * BUFFER_BYTES)
+        self.memory.base.wrapping_add((2 * self.sends() + self.receives()) * DESCRIPTOR_BYTES + at * self.bytes)
     }
 
     fn local(&self, at: *mut u8, length: usize) -> Segment {
@@ -182,14 +185,9 @@ impl Lane {
     /// Posts a receive buffer.
     pub(crate) fn post_receive(&self, receive: usize) {
         let (sends, descriptor) = (self.sends(), self.descriptor(2 * self.sends() + receive));
-        let segment = self.local(self.buffer(sends + receive), BUFFER_BYTES);
-        let made = Descriptor {
-            segment_count: 1,
-            control: CONTROL_SEND,
-            length: BUFFER_BYTES as u32,
-            segments: [segment, Segment::default()],
-            ..Descriptor::default()
-        };
+        let segment = self.local(self.buffer(sends + receive), self.bytes);
+        let made =
+            Descriptor { segment_count: 1, control: CONTROL_SEND, length: self.bytes as u32, segments: [segment, Segment::default()], ..Descriptor::default() };
         // SAFETY: L2: it is not posted; L1: it lies within the memory.
         unsafe { descriptor.write(made) };
         // SAFETY: L2: its buffer is the library's from now on.
@@ -206,7 +204,7 @@ impl Lane {
         }
         // SAFETY: L2: it has completed; L1: the check above.
         let length = unsafe { (*self.descriptor(2 * self.sends() + at)).length } as usize;
-        Some(Some((at, length.min(BUFFER_BYTES))))
+        Some(Some((at, length.min(self.bytes))))
     }
 
     /// The words at the front of a received message.

@@ -10,6 +10,9 @@
 //! messages are copied into a buffer and sent; bulk data goes by RDMA write from the program's
 //! memory, registered through the registration cache, and a send tells of it.
 //!
+//! Mapping v1: three VIs, for short messages, mediums and bulk, each with credits of its own; bulk
+//! data goes in pieces, by send and receive.
+//!
 //! | file | concern |
 //! |---|---|
 //! | `vipl.rs` | the library's calls |
@@ -19,6 +22,7 @@
 //! | `objects.rs` | the objects of programs: bundles and messages |
 //! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | their calls: the lock, waiting, running handlers |
 //! | `core.rs`, `arrive.rs`, `life.rs`, `moving.rs` | the state of a bundle; messages leave and come; MAP objects begin and end; endpoints move |
+//! | `stream.rs`, `cut.rs` | v1: bulk data in pieces, replies that are fetched |
 //! | `map.rs`, `lane.rs`, `queues.rs` | a MAP object, its VI with memory, a bundle's completion queues |
 //! | `endpoint.rs`, `record.rs`, `delivery.rs`, `head.rs`, `name.rs` | tables; requests that are out; messages that have come, and as bytes; names |
 //!
@@ -35,6 +39,7 @@ mod arrive;
 mod bundle;
 mod connect;
 mod core;
+mod cut;
 mod delivery;
 mod device;
 mod endpoint;
@@ -53,6 +58,7 @@ mod queues;
 mod record;
 mod send;
 mod shared;
+mod stream;
 mod vipl;
 
 pub use device::{Device, Region};

@@ -6,6 +6,7 @@ use crate::lane::Lane;
 use crate::map::{Map, State};
 use crate::record::{Departed, End};
 use bellwire_am::{Error, Status};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long the end of an endpoint waits for what has been sent to leave.
@@ -17,9 +18,9 @@ impl<H> Core<H> {
         let Some(map) = self.maps.get_mut(&id) else { return };
         map.state = State::Open;
         let wanted = self.endpoints.get(&map.endpoint).map_or(1, |e| e.credits);
-        let window = credits.min(wanted).min(u32::from(self.shared.credits)).max(1);
-        for (at, lane) in map.lanes.iter_mut().enumerate() {
-            lane.window = window;
+        let shapes = self.shared.mapping.shapes(credits.min(u32::from(self.shared.credits)).max(1));
+        for (at, (lane, shape)) in map.lanes.iter_mut().zip(shapes).enumerate() {
+            lane.window = wanted.min(shape.credits as u32).max(1);
             self.vis.insert(lane.vi, (id, at));
         }
         self.noticed.extend(self.early.iter().filter(|vi| self.vis.contains_key(vi)).map(|vi| (*vi, 0)));
@@ -40,12 +41,13 @@ impl<H> Core<H> {
         let Some(map) = self.maps.get_mut(&id).filter(|m| !matches!(m.state, State::Dead(_))) else { return };
         map.state = State::Dead(end.clone());
         map.waiting.clear();
+        map.held.clear();
+        map.late.clear();
         let (endpoint, peer) = (map.endpoint, map.peer);
+        self.returns.extend(map.out().map(|record| (endpoint, record.returned(end))));
+        (map.streams, map.fetches, map.streams_done) = (VecDeque::new(), VecDeque::new(), map.streams_begun);
         for lane in map.lanes.drain(..) {
             self.vis.remove(&lane.vi);
-            let out = lane.records.iter().flatten().filter(|record| !record.is_abandoned);
-            self.returns.extend(out.map(|record| (endpoint, record.returned(end))));
-            drop(lane);
         }
         if let Some(endpoint_) = self.endpoints.get_mut(&endpoint) {
             if endpoint_.peers.get(&peer) == Some(&id) {
@@ -77,7 +79,15 @@ impl<H> Core<H> {
         }
         let Some(map) = self.maps.get_mut(&at) else { return Ok(()) };
         map.entries -= 1;
-        for record in map.lanes.iter_mut().flat_map(|lane| &mut lane.records).flatten() {
+        // What of it has not left does not leave any more.
+        if map.streams.front().is_some_and(|stream| stream.record.index == index)
+            && let Some(stream) = map.streams.pop_front()
+        {
+            map.streams_done += 1;
+            self.returns.push_back((id, stream.record.returned(&Status::BadEntry.into())));
+        }
+        let fetched = map.fetches.iter_mut().map(|fetch| &mut fetch.record);
+        for record in map.lanes.iter_mut().flat_map(|lane| &mut lane.records).flatten().chain(fetched) {
             if record.index == index && !record.is_abandoned {
                 record.is_abandoned = true;
                 self.returns.push_back((id, record.returned(&Status::BadEntry.into())));
@@ -113,6 +123,7 @@ impl<H> Core<H> {
             self.settle(*map, LEAVE_MAX);
         }
         self.requests.retain(|delivery| delivery.endpoint != id);
+        self.ready.retain(|delivery| delivery.endpoint != id);
         for map in of {
             self.bury(map, &Status::BadEndpoint.into());
             self.maps.remove(&map);

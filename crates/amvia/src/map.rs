@@ -5,11 +5,13 @@
 //! the receive buffer for an answer is that of its request, and answers need no credits. Besides
 //! there is at most one message about a segment out each way, and one that it has been heard.
 
+use crate::cut::{Fetch, Stream};
+use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::lane::{Lane, Write};
 use crate::name::Name;
-use crate::record::End;
-use std::collections::VecDeque;
+use crate::record::{End, Record};
+use std::collections::{BTreeMap, VecDeque};
 
 /// How far a MAP object is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,11 +57,26 @@ pub(crate) struct Map {
     pub entries: u32,
     pub lanes: Vec<Lane>,
     pub peer_segment: Option<PeerSegment>,
+    /// How often this side has told of its segment, and the peer of its own.
+    pub told: u16,
+    pub heard: u16,
+    /// Messages that may trust in a segment that has not been heard of: VIs have no order among
+    /// each other.
+    pub late: VecDeque<Delivery>,
     /// The peer has asked for a connection although there is one.
     pub has_insisted: bool,
     /// A message about this side's segment is out; there is a newer segment.
     pub is_segment_out: bool,
     pub is_segment_new: bool,
+    /// v1: bulk requests whose pieces leave, how many there were, and are over; replies that are
+    /// fetched, and that are held for the peer.
+    pub streams: VecDeque<Stream>,
+    pub streams_begun: u64,
+    pub streams_done: u64,
+    pub fetches: VecDeque<Fetch>,
+    pub held: BTreeMap<u64, Vec<u8>>,
+    pub held_count: u64,
+    pub is_pumping: bool,
     /// Answers that wait for send buffers; whether the core knows of it.
     pub waiting: VecDeque<Waiting>,
     pub is_noted: bool,
@@ -74,7 +91,17 @@ impl Map {
             entries: 0,
             lanes: Vec::new(),
             peer_segment: None,
+            told: 0,
+            heard: 0,
+            late: VecDeque::new(),
             has_insisted: false,
+            streams: VecDeque::new(),
+            streams_begun: 0,
+            streams_done: 0,
+            fetches: VecDeque::new(),
+            held: BTreeMap::new(),
+            held_count: 0,
+            is_pumping: false,
             is_segment_out: false,
             is_segment_new: false,
             waiting: VecDeque::new(),
@@ -83,8 +110,15 @@ impl Map {
     }
 
     /// Requests of this side that are out and have not come back.
+    pub(crate) fn out(&self) -> impl Iterator<Item = &Record> {
+        let slots = self.lanes.iter().flat_map(|lane| &lane.records).flatten();
+        let cut = self.streams.iter().map(|stream| &stream.record).chain(self.fetches.iter().map(|fetch| &fetch.record));
+        slots.chain(cut).filter(|record| !record.is_abandoned)
+    }
+
+    /// How many they are.
     pub(crate) fn outstanding(&self) -> u64 {
-        self.lanes.iter().flat_map(|lane| &lane.records).filter(|record| record.is_some_and(|r| !r.is_abandoned)).count() as u64
+        self.out().count() as u64
     }
 }
 

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which mapping, and how many credits: what the environment says.
 
+use crate::head::{HEAD_BYTES_MAX, Kind, MESSAGE_BYTES_MAX};
+
 /// A mapping of Active Messages to VIs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Mapping {
+    /// Three VIs for a pair of endpoints, by size; all by send and receive.
+    V1,
     /// One VI, send and receive for messages, RDMA write for bulk data.
     V3,
+}
+
+/// A VI of a pair of endpoints: requests that may be out, and bytes of the longest message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub credits: usize,
+    pub bytes: usize,
 }
 
 /// Requests that may be out to each endpoint, if the environment says nothing.
@@ -15,8 +26,37 @@ pub const CREDITS_DEFAULT: u16 = 8;
 pub const CREDITS_MAX: u16 = 256;
 
 impl Mapping {
+    /// The VIs of a pair of endpoints with so many credits: in v1 for short messages, mediums and
+    /// bulk, the more credits the shorter.
+    pub(crate) fn shapes(self, credits: u32) -> Vec<Shape> {
+        let credits = credits as usize;
+        match self {
+            Self::V1 => vec![
+                Shape { credits: 4 * credits, bytes: HEAD_BYTES_MAX },
+                Shape { credits, bytes: MESSAGE_BYTES_MAX },
+                Shape { credits: credits.div_ceil(4), bytes: MESSAGE_BYTES_MAX },
+            ],
+            Self::V3 => vec![Shape { credits, bytes: MESSAGE_BYTES_MAX }],
+        }
+    }
+
+    /// The VI on which a request leaves, and so its answer.
+    pub(crate) fn lane(self, kind: Kind) -> usize {
+        match (self, kind) {
+            (Self::V1, Kind::Medium) => 1,
+            (Self::V1, Kind::Xfer | Kind::Get | Kind::Piece | Kind::Fetch) => 2,
+            _ => 0,
+        }
+    }
+
+    /// Whether bulk data goes by RDMA write, or in pieces in messages.
+    pub(crate) fn writes(self) -> bool {
+        self == Self::V3
+    }
+
     pub(crate) fn number(self) -> u8 {
         match self {
+            Self::V1 => 1,
             Self::V3 => 3,
         }
     }
@@ -34,8 +74,9 @@ pub fn from_env() -> Result<Option<(Mapping, u16)>, String> {
 fn parse(mapping: Option<&str>, credits: Option<&str>) -> Result<Option<(Mapping, u16)>, String> {
     let mapping = match mapping {
         None | Some("" | "native") => return Ok(None),
+        Some("v1") => Mapping::V1,
         Some("v3") => Mapping::V3,
-        Some(other) => return Err(format!("BELLWIRE_AM={other}: native or v3 is possible")),
+        Some(other) => return Err(format!("BELLWIRE_AM={other}: native, v1 or v3 is possible")),
     };
     let credits = match credits {
         None | Some("") => CREDITS_DEFAULT,

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a handler gets: the message, and the right to reply once.
 
+use crate::core::Core;
 use crate::endpoint::lies_within;
 use crate::head::{Head, Kind};
 use crate::lane::{Data, NO_DATA, Write};
 use crate::map::{Bulk, State};
 use crate::name::Name;
-use crate::objects::Message;
+use crate::objects::{Handler, Message};
 use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, EndpointId, Error, MEDIUM_BYTES_MAX};
 use bellwire_memory::bytes;
+use bellwire_memory::token::Held;
 
 impl Message<'_> {
     /// The arguments.
@@ -92,6 +94,10 @@ impl Message<'_> {
         if !map.peer_segment.is_some_and(|s| lies_within(offset, data.1 as u64, s.length)) {
             return Err(Error::BadArgument);
         }
+        let head = Head { words: [offset, data.1 as u64, data.1 as u64], ..Head::new(Kind::ReplyXfer, handler, self.delivery.head.slot, args) };
+        if !core.shared.mapping.writes() {
+            return self.reply_in_messages(core, head, data, 2);
+        }
         let bulk = if data.1 == 0 {
             None
         } else {
@@ -104,7 +110,6 @@ impl Message<'_> {
             let handle = unsafe { core.shared.nic.register_cached(from, data.1, ptag) }.map_err(crate::core::error_of)?;
             Some((Bulk { from: (from, handle), write: Write { cached: Some((from, handle)), _copy: Some(copy) }, offset }, data.1 as u32))
         };
-        let head = Head { words: [offset, data.1 as u64, 0], ..Head::new(Kind::ReplyXfer, handler, self.delivery.head.slot, args) };
         if !core.answer(at, head, NO_DATA, bulk) {
             return Err(Error::NotSent);
         }
@@ -121,13 +126,21 @@ impl Message<'_> {
         if !self.may_reply(handler, args) || data.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
-        let mut core = self.bundle.core();
+        let core = self.bundle.core();
         let head = Head::new(kind, handler, self.delivery.head.slot, args);
-        if !core.answer((self.delivery.map, self.delivery.lane), head, data, None) {
+        self.reply_in_messages(core, head, data, usize::from(kind == Kind::ReplyMedium))
+    }
+
+    /// Replies on the VI of the request; what is too long for it is held to be fetched.
+    fn reply_in_messages(&mut self, mut core: Held<'_, Core<Handler>>, head: Head, data: Data, size: usize) -> Result<(), Error> {
+        let at = (self.delivery.map, self.delivery.lane);
+        let room = core.maps.get(&at.0).and_then(|m| m.lanes.get(at.1)).map_or(usize::MAX, |lane| lane.bytes);
+        let has_left = if head.start() + data.1 <= room { core.answer(at, head, data, None) } else { core.hold(at, &head, data) };
+        if !has_left {
             return Err(Error::NotSent);
         }
         self.delivery.has_replied = true;
-        count(&mut core, self.delivery.endpoint, usize::from(kind == Kind::ReplyMedium), data.1);
+        count(&mut core, self.delivery.endpoint, size, data.1);
         Ok(())
     }
 }

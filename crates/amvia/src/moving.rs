@@ -78,15 +78,21 @@ impl<H> Core<H> {
                 self.waiting.retain(|waiting| *waiting != map);
                 to.waiting.push(map);
             }
+            if moved.is_pumping {
+                self.pumping.retain(|pumping| *pumping != map);
+                to.pumping.push(map);
+            }
             to.maps.insert(map, moved);
         }
         // What was noticed of its VIs is looked at by the bundle that knows them.
         let vis = &to.vis;
         to.noticed.extend(self.noticed.iter().filter(|(vi, _)| vis.contains_key(vi)));
         self.noticed.retain(|(vi, _)| !vis.contains_key(vi));
-        let (requests, rest): (VecDeque<_>, _) = core::mem::take(&mut self.requests).into_iter().partition(|delivery| delivery.endpoint == id);
-        self.requests = rest;
-        to.requests.extend(requests);
+        for (from, to) in [(&mut self.requests, &mut to.requests), (&mut self.ready, &mut to.ready)] {
+            let (moved, rest): (VecDeque<_>, _) = core::mem::take(from).into_iter().partition(|delivery| delivery.endpoint == id);
+            *from = rest;
+            to.extend(moved);
+        }
         move_queued(&mut self.returns, id, &mut to.returns);
         move_queued(&mut self.departures, id, &mut to.departures);
     }

@@ -89,6 +89,7 @@ impl Bundle {
                 return Err(Error::BadArgument);
             }
             core.send_waiting();
+            core.pump_all();
             if core.has_something()? {
                 return Ok(true);
             }
@@ -97,7 +98,11 @@ impl Bundle {
                 return Ok(false);
             }
             let queue = core.queues.first().map(|queues| queues.receive).ok_or(Error::BadArgument)?;
-            let is_short = !core.waiting.is_empty() || core.queues.len() > 1 || core.shares || core.maps.values().any(|m| m.state == State::Asking);
+            let is_short = !core.waiting.is_empty()
+                || !core.pumping.is_empty()
+                || core.queues.len() > 1
+                || core.shares
+                || core.maps.values().any(|m| m.state == State::Asking);
             let is_out = core.maps.values().any(|m| m.outstanding() != 0);
             drop(core);
             let slice = match (is_short, is_out) {

@@ -147,7 +147,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// Polls until a write is over; handlers of requests do not run. However this ends, the memory
+    /// Polls until a write is over. Handlers of requests run only where the data needs the peer's
+    /// answers, and so the peer this side's. However this ends, the memory
     /// is not read any more then.
     fn until_read(&self, map: u32, lane: usize, number: u64) -> Result<(), Error> {
         let _unread = Unread { bundle: self, map, lane, number };
@@ -158,7 +159,7 @@ impl Bundle {
                 return Ok(());
             }
             drop(core);
-            if self.poll_for(false)? == 0 {
+            if self.poll_for(!self.inner.shared.mapping.writes())? == 0 {
                 std::thread::yield_now();
             }
         }
