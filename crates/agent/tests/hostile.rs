@@ -147,8 +147,8 @@ fn a_backlog_starves_nobody() {
     assert_eq!(agent.end().broken, 0);
 }
 
-/// Datagrams as agents send them, but longer than any program's packet; from another address of this
-/// host, whose port any user can take. Their receiver does not leave its agent.
+/// Datagrams as agents send them, but longer than any program's packet; from another address of
+/// this host, whose port any user can take. Their receiver does not leave its agent.
 #[test]
 fn packets_longer_than_any() {
     let (at, other) = (address(), address());

@@ -25,6 +25,6 @@ pub(crate) struct Delivery {
     pub has_replied: bool,
 }
 
-// SAFETY: D1: the payload lies in the receive buffer, which `_memory` keeps, in `fetched`, or in a segment, which
-// the program keeps as `AM_SetSeg` asks.
+// SAFETY: D1: the payload lies in the receive buffer, which `_memory` keeps, in `fetched`, or in a
+// segment, which the program keeps as `AM_SetSeg` asks.
 unsafe impl Send for Delivery {}

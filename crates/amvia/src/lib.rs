@@ -26,8 +26,8 @@
 //! | `map.rs`, `lane.rs`, `queues.rs` | a MAP object, its VI with memory, a bundle's completion queues |
 //! | `endpoint.rs`, `record.rs`, `delivery.rs`, `head.rs`, `name.rs` | tables; requests that are out; messages that have come, and as bytes; names |
 //!
-//! The calls on a message's way are never inlined, so that they lie apart from the native layer's in
-//! the functions that choose between the two (`tests/am/cost.sh` counts what the choice costs).
+//! The calls on a message's way are never inlined, so that they lie apart from the native layer's
+//! in the functions that choose between the two (`tests/am/cost.sh` counts what the choice costs).
 //!
 //! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send
 //! nothing, and a reply that finds no free buffer is kept as a copy, bounded by the requester's

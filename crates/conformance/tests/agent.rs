@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The suite over the host's agent: two NICs at one agent, and two at two agents between which
-//! packets are lost, doubled and overtaken. In the long tests: two in a crowd of endpoints that want
-//! its three frames, one NIC with itself, and two agents without faults.
+//! packets are lost, doubled and overtaken. In the long tests: two in a crowd of endpoints that
+//! want its three frames, one NIC with itself, and two agents without faults.
 
 use bellwire_conformance::fixtures::ByAgent;
 
