@@ -26,7 +26,7 @@ run() { # CRATE, then the arguments of cargo test
 }
 
 run memory --lib -- line_queue::tests tagged_table owned_bytes small_copies offsets_are views_for
-run wire --lib -- sim::tests frame::tests
+run wire --lib -- sim::tests frame::tests buffers::tests
 run via --test in_memory
 # Left out of the transport: tests that send tens of thousands of packets, or wait as often.
 long='strangers_leave half_sessions without_a_checksum nothing_of_an_earlier resets_are_few a_living_peer the_short_path_does what_waits_and_leaves timeouts_double a_little_loss both_begin'

@@ -119,6 +119,7 @@ hosts_gas() { # [long]
 }
 lane_hosts() {
     part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-keys tests/keys/check.sh "$target/examples-c" "$target/installed/lib" "$target/release/bellwire"
     part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
     split_part hosts-gas hosts_gas
     part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"

@@ -9,6 +9,7 @@
 //! | `descriptors` | descriptors that a program posts |
 //! | `packets` | a packet of the NIC-to-NIC protocol |
 //! | `transport` | packets, a network's doings, calls and time for two transports |
+//! | `sealed` | the same, with keys: whatever is said, nothing is delivered that was not sent |
 //! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
 //! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
 //! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
@@ -30,6 +31,7 @@ pub mod packets;
 pub mod program;
 pub mod rendezvous;
 pub mod scripted;
+pub mod sealed;
 pub mod shared;
 pub mod sisci;
 pub mod tag;

@@ -2,8 +2,10 @@
 //! The whole transport: two of them with a network that the input steers, packets made up or bent by the input, calls of the program, and time.
 
 use crate::input::Input;
-use bellwire_proto::{Config, Duration, Event, Instant, NicId, Refusal, SessionId, Transport};
+use bellwire_proto::seal::{Keys, Limits};
+use bellwire_proto::{Config, Duration, Event, Frame, Instant, NicId, Refusal, SessionId, Transport};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 const STEPS_MAX: usize = 600;
 const WIRE_MAX: usize = 64;
@@ -14,6 +16,8 @@ struct Side {
 }
 
 struct Stage {
+    /// Packets are authenticated: only the two sides can have made what is delivered.
+    keyed: bool,
     sides: [Side; 2],
     now: Instant,
     /// Packets on their way, with their receiver.
@@ -27,7 +31,7 @@ fn address(which: usize) -> SocketAddr {
 }
 
 impl Stage {
-    fn new(input: &mut Input<'_>) -> Self {
+    fn new(input: &mut Input<'_>, keyed: bool) -> Self {
         let form = input.u8();
         let side = |which: u8| {
             let small = form & 1 != 0;
@@ -43,11 +47,13 @@ impl Stage {
                 kept_bytes_total_max: 1 << 17,
                 refusals_max: 3,
                 probe_path: form & 8 == 0,
+                keys: keyed.then(|| Arc::new(Keys::shared([7; 32]))),
+                key_limits: Limits { packets: 1 << (form >> 5), ..Limits::default() },
                 ..Config::default()
             };
             Side { transport: Transport::new(config, u64::from(form)), sessions: Vec::new() }
         };
-        let mut stage = Self { sides: [side(0), side(1)], now: Instant(1_000_000), wire: Vec::new(), old: Vec::new() };
+        let mut stage = Self { keyed, sides: [side(0), side(1)], now: Instant(1_000_000), wire: Vec::new(), old: Vec::new() };
         if form & 16 == 0 {
             stage.sides[0].transport.connect(stage.now, address(1), 0).unwrap();
             for _ in 0..6 {
@@ -96,6 +102,8 @@ impl Stage {
         while let Some(session) = side.transport.next_delivery() {
             while let Some(d) = side.transport.poll_deliver(session) {
                 let frames = d.frames().count();
+                let is_ours = |f: Frame<'_>| *f.head == [1, 2, 3] && f.payload.iter().all(|b| *b == 9);
+                assert!(!self.keyed || d.frames().all(is_ours), "a frame that nobody sent");
                 if let Some(input) = refuse.as_deref_mut()
                     && !input.is_empty()
                 {
@@ -197,8 +205,13 @@ impl Stage {
 
 /// Runs one input.
 pub fn run(data: &[u8]) {
+    run_with(data, false);
+}
+
+/// Runs one input on authenticated sessions.
+pub fn run_with(data: &[u8], keyed: bool) {
     let mut input = Input(data);
-    let mut stage = Stage::new(&mut input);
+    let mut stage = Stage::new(&mut input, keyed);
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
             break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some thousands of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{cm, descriptors, frames, gas, job, packets, rendezvous, shared, sisci, tag, transport, verbs};
+use bellwire_fuzz::{cm, descriptors, frames, gas, job, packets, rendezvous, sealed, shared, sisci, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -55,6 +55,11 @@ fn packets_of_the_protocol() {
 #[test]
 fn the_transport() {
     replay("transport", 1000, transport::run);
+}
+
+#[test]
+fn sealed_packets() {
+    replay("sealed", 300, sealed::run);
 }
 
 #[test]

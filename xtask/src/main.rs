@@ -39,7 +39,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-time", &[]),
     ("bellwire-memory", &[]),
     ("bellwire-faults", &["bellwire-time"]),
-    ("bellwire-proto", &["bellwire-time"]),
+    ("bellwire-seal", &["bellwire-time"]),
+    ("bellwire-proto", &["bellwire-time", "bellwire-seal"]),
     ("bellwire-residency", &["bellwire-time"]),
     ("bellwire-wire", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
     ("bellwire-agent", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-residency", "bellwire-wire"]),
@@ -70,8 +71,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-sisci", &["bellwire-memory"]),
     ("bellwire-sisci-c", &["bellwire-memory", "bellwire-sisci"]),
     ("bellwire-report", &[]),
-    ("bellwire-inspect", &["bellwire-memory"]),
-    ("bellwire-cli", &["bellwire-devices", "bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim"]),
+    ("bellwire-inspect", &["bellwire-memory", "bellwire-wire"]),
+    ("bellwire-cli", &["bellwire-devices", "bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim", "bellwire-wire"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
     (
         "bellwire-bench",

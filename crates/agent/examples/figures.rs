@@ -60,9 +60,15 @@ fn by_agent(at: SocketAddr, seed: u64) -> End<AgentPort> {
 }
 
 fn by_udp(at: SocketAddr, seed: u64) -> End<UdpPort> {
-    let port =
-        UdpPort::open(&UdpConfig { address: SocketAddr::new(at.ip(), 0), directory_port: 17_118, seed: seed.into(), faults: None, allow: Allow::NOBODY })
-            .expect("a socket");
+    let port = UdpPort::open(&UdpConfig {
+        address: SocketAddr::new(at.ip(), 0),
+        directory_port: 17_118,
+        seed: seed.into(),
+        faults: None,
+        allow: Allow::NOBODY,
+        keys: None,
+    })
+    .expect("a socket");
     let transport = port.transport_config().expect("randomness");
     End { wire: PacketWire::new(port, transport, &host_address(SocketAddr::new(at.ip(), 0)), seed), link: None }
 }

@@ -7,6 +7,7 @@ mod env;
 mod found;
 mod info;
 mod job_trial;
+mod key;
 mod port;
 mod run;
 mod sim;
@@ -30,6 +31,7 @@ struct Arguments {
 enum Command {
     Env(env::Arguments),
     Info(info::Arguments),
+    Key(key::Arguments),
     Port(port::Arguments),
     Run(Box<run::Arguments>),
     Sim(Box<sim::Arguments>),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse_from(words).command {
         Command::Env(arguments) => env::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
+        Command::Key(arguments) => key::run(&arguments),
         Command::Port(arguments) => port::run(&arguments),
         Command::Run(arguments) => match run::run(*arguments) {
             Ok(code) => return code,

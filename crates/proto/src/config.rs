@@ -2,7 +2,10 @@
 //! Every limit and time of the transport, with its default. Read once, at creation.
 
 use crate::ids::NicId;
+use crate::tokens::Rate;
+use bellwire_seal::{Cipher, Keys, Limits};
 use bellwire_time::Duration;
+use std::sync::Arc;
 
 /// Packets that may be outstanding in one session at most: the size of every table that is indexed
 /// by packet number.
@@ -18,6 +21,9 @@ pub const HEAD_WORDS_MAX: usize = 8;
 pub const DATAGRAM_BASE: usize = 1200;
 /// The largest datagram: the limit of UDP over IPv6 without jumbograms.
 pub const DATAGRAM_MAX: usize = 65_487;
+
+/// With keys, what is not authenticated ends a session only after this time without a sign of life.
+const HINTS_AFTER: Duration = Duration::from_secs(1);
 
 /// Settings of a [`Transport`](crate::Transport). All sizes of datagrams are without the headers
 /// below them (IP, UDP).
@@ -64,6 +70,18 @@ pub struct Config {
     /// ([`packet::checksum`](crate::packet::checksum)): packets are shorter by its trailer, so that
     /// all sizes are those on the wire.
     pub checksum: bool,
+    /// With keys, all packets of sessions are authenticated and encrypted, and peers without the
+    /// right ones get no session; `None`: nothing is authenticated.
+    pub keys: Option<Arc<Keys>>,
+    /// The cipher that this NIC would rather use. AES is used if both would.
+    pub cipher: Cipher,
+    /// When the keys of a session change.
+    pub key_limits: Limits,
+    /// Handshakes of peers with keys that are looked at per second, a quarter of that in one burst:
+    /// each costs up to 0.3 ms.
+    pub key_handshakes_per_second: u32,
+    /// Those with one address.
+    pub key_handshakes_per_address: u32,
     /// Bytes that each peer may have in flight towards this NIC: what the receiving socket can hold
     /// (a share of it, with many busy peers).
     pub receive_bytes: usize,
@@ -146,6 +164,11 @@ impl Default for Config {
             kept_bytes_total_max: 64 << 20,
             datagram_max: 8952,
             checksum: false,
+            keys: None,
+            cipher: Cipher::fastest(),
+            key_limits: Limits::default(),
+            key_handshakes_per_second: 1000,
+            key_handshakes_per_address: 250,
             receive_bytes: 4 << 20,
             probe_path: true,
             probe_again: Duration::from_secs(600),
@@ -183,6 +206,21 @@ impl Config {
         self.rto_min.min(self.ack_delay)
     }
 
+    /// Bytes that follow each packet of a session in the ring.
+    pub(crate) fn trailer(&self) -> usize {
+        if self.keys.is_some() { bellwire_seal::TRAILER } else { 0 }
+    }
+
+    /// The limit of handshakes with one address.
+    pub(crate) fn handshakes_per_address(&self) -> Rate {
+        Rate { per_second: self.key_handshakes_per_address, burst: self.key_handshakes_per_address / 4 }
+    }
+
+    /// The limit of handshakes with all addresses.
+    pub(crate) fn handshakes_of_all(&self) -> Rate {
+        Rate { per_second: self.key_handshakes_per_second, burst: self.key_handshakes_per_second / 4 }
+    }
+
     /// The nearest settings that can work: values out of bounds move to the bound.
     pub(crate) fn bounded(mut self) -> Self {
         self.sessions_max = self.sessions_max.clamp(1, 1 << 16);
@@ -200,6 +238,9 @@ impl Config {
         self.ack_packets = self.ack_packets.clamp(1, (self.window_packets / 4) as u32);
         if self.channels > 0 {
             self.ack_packets = 1;
+        }
+        if self.keys.is_some() {
+            self.refused_after = self.refused_after.max(HINTS_AFTER);
         }
         self.rto_min.0 = self.rto_min.0.max(100_000);
         self.rto_max = self.rto_max.max(self.rto_min);

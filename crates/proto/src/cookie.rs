@@ -3,6 +3,7 @@
 //! hash of everything that identifies the handshake and of the time; nothing is stored.
 
 use crate::packet::Hello;
+use crate::packet::auth::AuthHello;
 use bellwire_time::{Duration, Instant};
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
@@ -36,17 +37,46 @@ impl Baker {
         now.0 / self.time.0
     }
 
+    /// The cookie for an authenticated HELLO.
+    pub(crate) fn bake_auth(&self, now: Instant, from: SocketAddr, hello: &AuthHello) -> [u8; 16] {
+        self.of_auth(self.slot(now), from, hello)
+    }
+
+    /// Whether that of an authenticated HELLO is good.
+    //= P-HAND-3
+    pub(crate) fn is_good_auth(&self, now: Instant, from: SocketAddr, hello: &AuthHello) -> bool {
+        let slot = self.slot(now);
+        hello.cookie == self.of_auth(slot, from, hello) || (slot > 0 && hello.cookie == self.of_auth(slot - 1, from, hello))
+    }
+
     fn of(&self, slot: u64, from: SocketAddr, hello: &Hello) -> [u8; 16] {
+        let mut hasher = self.hasher(from);
+        hasher.write(&hello.party.nic.0);
+        for word in [slot, hello.party.boot, hello.party.session, hello.party.attempt, hello.nonce] {
+            hasher.write(&word.to_le_bytes());
+        }
+        Self::of_hash(hasher)
+    }
+
+    fn of_auth(&self, slot: u64, from: SocketAddr, hello: &AuthHello) -> [u8; 16] {
+        let mut hasher = self.hasher(from);
+        for word in [slot, hello.pattern as u64, hello.session, hello.nonce] {
+            hasher.write(&word.to_le_bytes());
+        }
+        Self::of_hash(hasher)
+    }
+
+    fn hasher(&self, from: SocketAddr) -> SipHasher24 {
         let mut hasher = SipHasher24::new_with_keys(self.key[0], self.key[1]);
         match from.ip() {
             IpAddr::V4(ip) => hasher.write(&ip.octets()),
             IpAddr::V6(ip) => hasher.write(&ip.octets()),
         }
         hasher.write(&from.port().to_le_bytes());
-        hasher.write(&hello.party.nic.0);
-        for word in [slot, hello.party.boot, hello.party.session, hello.party.attempt, hello.nonce] {
-            hasher.write(&word.to_le_bytes());
-        }
+        hasher
+    }
+
+    fn of_hash(hasher: SipHasher24) -> [u8; 16] {
         let mut cookie = hasher.finish128().as_bytes();
         // All zero means "none".
         cookie[0] |= u8::from(cookie == [0; 16]);

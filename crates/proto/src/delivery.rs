@@ -9,10 +9,18 @@ use crate::packet::header::{self, Kind};
 use core::ops::{Deref, Range};
 
 /// A received datagram, or a part of a larger buffer, kept by reference. It is dropped when the
-/// transport is done with it, or moves on in a [`Delivery`]. Its bytes must not change meanwhile.
-pub trait Buffer: AsRef<[u8]> {}
+/// transport is done with it, or moves on in a [`Delivery`]. Its bytes must not change meanwhile,
+/// unless the transport changes them: it opens authenticated packets where they lie.
+pub trait Buffer: AsRef<[u8]> + AsMut<[u8]> {
+    /// Forgets what is behind the first `length` bytes; there are more.
+    fn truncate(&mut self, length: usize);
+}
 
-impl<T: AsRef<[u8]>> Buffer for T {}
+impl Buffer for Vec<u8> {
+    fn truncate(&mut self, length: usize) {
+        Self::truncate(self, length);
+    }
+}
 
 /// The head of a frame: 1 to 8 words.
 #[derive(Clone, Copy, Debug)]

@@ -90,6 +90,14 @@ pub enum FailReason {
     NotAccepting,
     /// [`close`](crate::Transport::close) was called before it was up.
     Closed,
+    /// The peer takes authenticated packets only, and we have no key.
+    PeerWantsKey,
+    /// We have a key, and the peer has none.
+    PeerHasNoKey,
+    /// The peer's key is another one, or one of the two does not believe the other's.
+    OtherKey,
+    /// There is no public key of that host.
+    HostUnknown,
 }
 
 /// Why a session is over.
@@ -115,6 +123,9 @@ pub enum DownReason {
     CloseTimeout,
     /// The peer acknowledged what was never sent, or otherwise broke the protocol.
     PeerMisbehaved,
+    /// Our key has sealed all that is safe, and the peer never said that it has seen it; or all
+    /// counters are used up.
+    KeySpent,
 }
 
 /// Why a receiver refuses a packet.

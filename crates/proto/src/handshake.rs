@@ -25,6 +25,7 @@ use crate::packet::{Cookie, Hello, Packet, Reject, Welcome};
 use crate::places::Place;
 use crate::session::{Session, Stage};
 use crate::transport::Transport;
+use bellwire_seal::{Answering, Association};
 use bellwire_time::{Duration, Instant};
 use core::net::SocketAddr;
 use rand_core::Rng;
@@ -53,6 +54,8 @@ impl<B: Buffer> Transport<B> {
                 until: now + config.handshake_time,
                 hellos: 0,
                 extensions: 0,
+                auth: None,
+                rejected: None,
             }))
         })?;
         self.openings.push(id);
@@ -79,15 +82,28 @@ impl<B: Buffer> Transport<B> {
             self.statistics.cookies_out += 1;
             let cookie = self.baker.bake(now, from, hello);
             let (nic, boot) = (self.config.nic, self.config.boot);
-            return self.answer(from, &Packet::Cookie(Cookie { session: hello.party.session, echo: hello.timestamp, nic, boot, nonce: hello.nonce, cookie }));
+            return self.answer(
+                from,
+                &Packet::Cookie(Cookie { session: hello.party.session, echo: hello.timestamp, nic, boot, nonce: hello.nonce, cookie, auth: false }),
+            );
         }
+        //= P-AUTH-3
+        if self.config.keys.is_some() {
+            return self.answer(from, &Packet::Reject(Reject { session: hello.party.session, reason: RejectReason::WantsKey, nonce: hello.nonce }));
+        }
+        self.follow_hello(now, from, hello, None);
+    }
+
+    /// A HELLO with a good cookie, and with keys if this NIC has some: `answering` is the handshake
+    /// then.
+    pub(crate) fn follow_hello(&mut self, now: Instant, from: SocketAddr, hello: &Hello, answering: Option<Answering>) {
         let reject = |reason| Packet::Reject(Reject { session: hello.party.session, reason, nonce: hello.nonce });
         //= P-HAND-8
         if hello.versions[0] > VERSION {
             return self.answer(from, &reject(RejectReason::Version));
         }
         if let Some(half) = self.half_of(hello) {
-            return self.hello_again(now, from, hello, half);
+            return self.hello_again(now, from, hello, half, answering);
         }
         if self.is_unwanted(now, from, hello) {
             self.statistics.hellos_stale += 1;
@@ -104,7 +120,7 @@ impl<B: Buffer> Transport<B> {
         let id = if crowded {
             None
         } else {
-            self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, until, patience })))
+            self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, until, patience, auth: None })))
         };
         //= P-HAND-5
         let Some(id) = id else {
@@ -115,7 +131,10 @@ impl<B: Buffer> Transport<B> {
         self.timers.reserve(id.slot());
         self.timers.set(id.slot(), until);
         self.step_back(now, from, hello.party.nic, patience);
-        self.welcome(from, hello, id, psn);
+        match answering {
+            Some(answering) => self.welcome_auth(now, from, hello, id, psn, answering),
+            None => self.welcome(from, hello, id, psn),
+        }
     }
 
     fn welcome(&mut self, to: SocketAddr, hello: &Hello, id: SessionId, psn: u32) {
@@ -130,16 +149,16 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// A HELLO from a NIC that has begun already: the same again, a newer one, or an older one.
-    fn hello_again(&mut self, now: Instant, from: SocketAddr, hello: &Hello, id: SessionId) {
+    fn hello_again(&mut self, now: Instant, from: SocketAddr, hello: &Hello, id: SessionId, answering: Option<Answering>) {
         let Some(half) = self.places.half(id) else { return };
         let known = (half.peer.boot, half.peer.attempt);
         let psn = half.psn;
-        if half.peer.session == hello.party.session && half.address == from && known == (hello.party.boot, hello.party.attempt) {
+        if answering.is_none() && half.peer.session == hello.party.session && half.address == from && known == (hello.party.boot, hello.party.attempt) {
             //= P-HAND-4
             self.welcome(from, hello, id, psn);
         } else if (hello.party.boot, hello.party.attempt) > known {
             self.drop_half(id);
-            self.handle_hello(now, from, hello);
+            self.follow_hello(now, from, hello, answering);
         } else {
             self.statistics.hellos_stale += 1;
         }
@@ -198,8 +217,11 @@ impl<B: Buffer> Transport<B> {
 
     /// A COOKIE: who it is, and the HELLO again with it.
     pub(crate) fn handle_cookie(&mut self, now: Instant, from: SocketAddr, cookie: &Cookie) {
-        let is_ours = |o: &Opening| o.nonce == cookie.nonce && o.to == from && o.cookie != cookie.cookie;
+        let is_ours = |o: &Opening| o.nonce == cookie.nonce && o.to == from && o.cookie != cookie.cookie && o.auth.is_some() == cookie.auth;
         let Some(id) = self.expected(cookie.session, is_ours) else { return };
+        if cookie.auth {
+            return self.handle_auth_cookie(now, id, from, cookie);
+        }
         // The NIC is known under another address.
         //= P-HAND-9
         if let Some(known) = self.by_peer.get(&(cookie.nic, false)).copied()
@@ -231,36 +253,45 @@ impl<B: Buffer> Transport<B> {
 
     /// A WELCOME: the session is up.
     pub(crate) fn handle_welcome(&mut self, now: Instant, from: SocketAddr, welcome: &Welcome) {
-        let is_ours = |o: &Opening| o.nonce == welcome.nonce && o.to == from && o.peer == Some((welcome.party.nic, welcome.party.boot));
+        let is_ours = |o: &Opening| o.nonce == welcome.nonce && o.to == from && o.auth.is_none() && o.peer == Some((welcome.party.nic, welcome.party.boot));
         let Some(id) = self.expected(welcome.session, is_ours) else { return };
+        self.come_up(now, from, id, &welcome.party, welcome.echo, None);
+    }
+
+    /// A session that we began is up.
+    pub(crate) fn come_up(&mut self, now: Instant, from: SocketAddr, id: SessionId, peer: &Party, echo: u32, seal: Option<Box<Association>>) {
         let Some(opening) = self.places.opening(id) else { return };
         let contexts = core::mem::take(&mut opening.contexts);
-        let mut session = Session::new(&self.config, now, id, from, &welcome.party, opening.party.psn, false);
-        session.handshake_took(now, welcome.echo);
+        let mut session = Session::new(&self.config, now, id, from, peer, opening.party.psn, false).sealed(seal);
+        session.handshake_took(now, echo);
         //= P-HAND-10
         session.life.want(now);
         self.openings.retain(|o| *o != id);
-        self.replace_peer((welcome.party.nic, false), welcome.party.boot);
-        self.forget_older_halves(&welcome.party);
-        self.install(now, session, (welcome.party.nic, false));
+        self.replace_peer((peer.nic, false), peer.boot);
+        self.forget_older_halves(peer);
+        self.install(now, session, (peer.nic, false));
         contexts.into_iter().for_each(|c| self.tell_up(id, Some(c)));
     }
 
     /// A REJECT.
-    pub(crate) fn handle_reject(&mut self, from: SocketAddr, reject: &Reject) {
+    pub(crate) fn handle_reject(&mut self, now: Instant, from: SocketAddr, reject: &Reject) {
         let Some(id) = self.expected(reject.session, |o| o.nonce == reject.nonce && o.to == from) else { return };
-        self.fail(
-            id,
-            match reject.reason {
-                RejectReason::Version => FailReason::Version,
-                RejectReason::Full => FailReason::PeerFull,
-                RejectReason::NotAccepting => FailReason::NotAccepting,
-            },
-        );
+        let reason = match reject.reason {
+            RejectReason::Version => FailReason::Version,
+            RejectReason::Full => FailReason::PeerFull,
+            RejectReason::NotAccepting => FailReason::NotAccepting,
+            RejectReason::WantsKey => FailReason::PeerWantsKey,
+            RejectReason::NoKey => FailReason::PeerHasNoKey,
+            RejectReason::OtherKey => FailReason::OtherKey,
+        };
+        if self.config.keys.is_some() {
+            return self.note_reject(now, id, reason);
+        }
+        self.fail(id, reason);
     }
 
     /// The handshake that an answer belongs to.
-    fn expected(&mut self, session: u64, is_ours: impl Fn(&Opening) -> bool) -> Option<SessionId> {
+    pub(crate) fn expected(&mut self, session: u64, is_ours: impl Fn(&Opening) -> bool) -> Option<SessionId> {
         let id = SessionId(session);
         if self.places.opening_ref(id).is_some_and(is_ours) {
             return Some(id);
@@ -272,10 +303,11 @@ impl<B: Buffer> Transport<B> {
     /// The first packet of a session that a peer began: it got our WELCOME.
     //= P-HAND-5
     pub(crate) fn confirm(&mut self, now: Instant, id: SessionId) {
-        let Some(half) = self.places.half(id) else { return };
+        let Some(half) = self.places.half_mut(id) else { return };
         let (peer, address, psn) = (half.peer, half.address, half.psn);
+        let seal = half.auth.take().map(|answered| answered.seal);
         let key = (peer.nic, peer.nic == self.config.nic);
-        let session = Session::new(&self.config, now, id, address, &peer, psn, true);
+        let session = Session::new(&self.config, now, id, address, &peer, psn, true).sealed(seal);
         self.halves.retain(|h| *h != id);
         self.replace_peer(key, peer.boot);
         self.install(now, session, key);
@@ -332,7 +364,7 @@ impl<B: Buffer> Transport<B> {
         self.events.extend(contexts.into_iter().map(|context| Event::Failed { context, reason }));
     }
 
-    fn drop_opening(&mut self, id: SessionId) -> Vec<u64> {
+    pub(crate) fn drop_opening(&mut self, id: SessionId) -> Vec<u64> {
         self.openings.retain(|o| *o != id);
         self.timers.set(id.slot(), Instant::NEVER);
         match self.places.remove(id) {
@@ -348,7 +380,7 @@ impl<B: Buffer> Transport<B> {
     }
 }
 
-fn party(config: &Config, id: SessionId, attempt: u64, psn: u32) -> Party {
+pub(crate) fn party(config: &Config, id: SessionId, attempt: u64, psn: u32) -> Party {
     let (datagram, room) = (config.datagram_max as u32, config.receive_bytes as u32);
     Party { nic: config.nic, boot: config.boot, session: id.raw(), attempt, features: 0, datagram, psn, room }
 }

@@ -21,6 +21,9 @@ impl SessionId {
         Self(slot as u64 | (generation as u64) << 16 | (random as u64) << 32)
     }
 
+    /// The id of no session.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+
     /// The place in the table of sessions, below
     /// [`Config::sessions_max`](crate::Config::sessions_max): an index for the caller's own tables.
     #[inline]

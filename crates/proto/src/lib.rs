@@ -20,7 +20,8 @@
 //! |---|---|
 //! | packets | `packet/` |
 //! | dispatch | `transport.rs`, `transport/` (in, out); `session.rs`, `session/` (in, out) |
-//! | making sessions | `handshake.rs`, `opening.rs`, `cookie.rs`, `places.rs` |
+//! | making sessions | `handshake.rs`, `opening.rs`, `cookie.rs`, `places.rs`; `auth.rs` with keys |
+//! | authenticated packets | `packet/auth.rs`, `transport/sealed.rs`; below: `bellwire-seal` |
 //! | sending | `tx_ring.rs` (bytes), `tx_window.rs` (packets written), `tx_window/leave.rs` (packets out), `tx_window/joining.rs`, `tx_acks.rs`, `tx_window/losses.rs`, `return_to_sender.rs`, `recall.rs` |
 //! | stop-and-wait channels, for comparison | `channels.rs` |
 //! | receiving | `rx_window.rs` (order, refusals), `ack.rs` |
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod ack;
+mod auth;
 mod channels;
 pub mod config;
 mod congestion;
@@ -52,11 +54,13 @@ mod sequence;
 mod session;
 mod statistics;
 mod timers;
+mod tokens;
 mod transport;
 mod tx_acks;
 mod tx_ring;
 mod tx_window;
 
+pub use bellwire_seal as seal;
 pub use bellwire_time::{Duration, Instant};
 pub use config::Config;
 pub use delivery::{Buffer, Delivery, Frame, Frames, Head, Returned};

@@ -18,9 +18,13 @@ const AFTER_FALL: Duration = Duration::from_secs(5);
 /// The search for a size.
 #[derive(Clone, Debug)]
 pub(crate) struct Mtu {
-    /// Sizes are those on the wire, with the trailer of a checksum.
+    /// Sizes are those on the wire: with the trailer of a checksum, which the port adds, and that
+    /// of an authenticated packet.
     trailer: usize,
+    seal: usize,
     current: usize,
+    /// Bytes of a packet in the ring: without the trailer of a checksum.
+    in_ring: usize,
     max: usize,
     /// The smallest size that is known not to arrive.
     ceiling: usize,
@@ -35,14 +39,25 @@ impl Mtu {
         let current = if config.probe_path { DATAGRAM_BASE } else { max };
         let trailer = if config.checksum { checksum::TRAILER } else { 0 };
         let due = if current < max { now } else { Instant::NEVER };
-        Self { trailer, current, max, ceiling: usize::MAX, trying: None, due }
+        Self { trailer, seal: config.trailer(), current, in_ring: current - trailer, max, ceiling: usize::MAX, trying: None, due }
     }
 
     /// Bytes of a packet.
     //= P-SUM-3
     #[inline]
     pub(crate) const fn current(&self) -> usize {
-        self.current - self.trailer
+        self.in_ring - self.seal
+    }
+
+    /// .. as it lies in the ring.
+    #[inline]
+    pub(crate) const fn in_ring(&self) -> usize {
+        self.in_ring
+    }
+
+    fn set_current(&mut self, size: usize) {
+        self.current = size;
+        self.in_ring = size - self.trailer;
     }
 
     pub(crate) const fn deadline(&self) -> Instant {
@@ -72,16 +87,16 @@ impl Mtu {
         }
         self.trying = Some((size, token, tries));
         self.due = now + Duration((4 * rto.0).max(WAIT_MIN));
-        Some(size - self.trailer)
+        Some(size - self.trailer - self.seal)
     }
 
     /// A PONG came for a PING of `length` bytes.
     pub(crate) fn answered(&mut self, config: &Config, now: Instant, token: u32, length: usize) {
-        let length = length.saturating_add(self.trailer);
+        let length = length.saturating_add(self.trailer + self.seal);
         if self.trying.is_none_or(|(size, t, _)| t != token || size != length) {
             return;
         }
-        self.current = self.current.max(length);
+        self.set_current(self.current.max(length));
         self.trying = None;
         match self.candidate() {
             Some(_) if self.ceiling == usize::MAX => self.due = now,
@@ -96,7 +111,7 @@ impl Mtu {
         if self.current == DATAGRAM_BASE {
             return false;
         }
-        self.current = DATAGRAM_BASE;
+        self.set_current(DATAGRAM_BASE);
         self.trying = None;
         self.due = now + AFTER_FALL;
         true
@@ -110,7 +125,7 @@ impl Mtu {
         self.ceiling = self.ceiling.min(bytes);
         let fell = self.current >= bytes;
         if fell {
-            self.current = DATAGRAM_BASE;
+            self.set_current(DATAGRAM_BASE);
         }
         if fell || self.trying.is_some_and(|(size, ..)| size >= bytes) {
             self.trying = self.candidate().map(|size| (size, 0, 0));

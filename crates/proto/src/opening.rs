@@ -2,13 +2,17 @@
 //! Sessions that are being made. The rules are in `handshake.rs`.
 
 use crate::config::Config;
+use crate::event::FailReason;
 use crate::ids::{NicId, SessionId};
 use crate::packet::Hello;
+use crate::packet::auth::{AuthHello, AuthWelcome};
 use crate::packet::handshake::Party;
 use crate::packet::header::VERSION;
 use crate::sequence::timestamp;
+use bellwire_seal::{Association, Initiating};
 use bellwire_time::{Duration, Instant};
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 /// A handshake fails only after so many HELLOs, if its process was stopped meanwhile.
 const HELLOS_MIN: u32 = 8;
@@ -34,6 +38,20 @@ pub(crate) struct Opening {
     /// HELLOs that left, and how often it got more time.
     pub(crate) hellos: u32,
     pub(crate) extensions: u32,
+    /// Our half of an authenticated handshake.
+    pub(crate) auth: Option<Box<Begun>>,
+    /// An unauthenticated REJECT came, for this reason.
+    pub(crate) rejected: Option<FailReason>,
+}
+
+/// An authenticated handshake that we began.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The HELLO that leaves: with the message for the newest cookie.
+    pub(crate) hello: AuthHello,
+    /// The handshakes of the latest cookies. Anybody can send a cookie, and the true answer may be
+    /// to an earlier one.
+    pub(crate) states: VecDeque<Initiating>,
 }
 
 impl Opening {
@@ -48,7 +66,7 @@ impl Opening {
         if now < self.until {
             return false;
         }
-        let goes_on = self.hellos < HELLOS_MIN && self.extensions < EXTENSIONS_MAX;
+        let goes_on = self.rejected.is_none() && self.hellos < HELLOS_MIN && self.extensions < EXTENSIONS_MAX;
         if goes_on {
             self.extensions += 1;
             self.until = now + config.handshake_time;
@@ -56,13 +74,19 @@ impl Opening {
         !goes_on
     }
 
-    /// The HELLO that leaves now.
+    /// Writes the HELLO that leaves now; its length.
     //= P-HAND-11
-    pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Hello {
+    pub(crate) fn hello(&mut self, now: Instant, config: &Config, out: &mut [u8]) -> usize {
         self.next = now + self.wait;
         self.hellos += 1;
         self.wait = Duration(self.wait.0.saturating_mul(2)).min(config.handshake_retry_max);
-        Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }
+        match &mut self.auth {
+            Some(begun) => {
+                begun.hello.timestamp = timestamp(now);
+                begun.hello.emit(out)
+            }
+            None => Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }.emit(out),
+        }
     }
 }
 
@@ -78,4 +102,13 @@ pub(crate) struct Half {
     /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO
     /// of the past, said again by somebody else.
     pub(crate) patience: Instant,
+    /// With keys: those of the session, and our answer.
+    pub(crate) auth: Option<Answered>,
+}
+
+/// An authenticated handshake that we answered.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) seal: Box<Association>,
+    pub(crate) welcome: AuthWelcome,
 }

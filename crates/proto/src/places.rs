@@ -83,6 +83,12 @@ impl<B> Places<B> {
         self.places.get(slot)
     }
 
+    /// The same, to change it.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Place<B>> {
+        self.places.get_mut(slot)
+    }
+
     /// The session of an id that a stranger may have written, whatever its generation.
     pub(crate) fn live_at(&mut self, slot: usize) -> Option<&mut Session<B>> {
         match self.places.get_mut(slot) {
@@ -132,6 +138,13 @@ impl<B> Places<B> {
 
     pub(crate) fn half(&self, id: SessionId) -> Option<&Half> {
         match self.places.get(id.slot()) {
+            Some(Place::Half(h)) if h.id == id => Some(h),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn half_mut(&mut self, id: SessionId) -> Option<&mut Half> {
+        match self.places.get_mut(id.slot()) {
             Some(Place::Half(h)) if h.id == id => Some(h),
             _ => None,
         }

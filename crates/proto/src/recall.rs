@@ -41,7 +41,7 @@ impl<B: Buffer> Session<B> {
         let is_settled = refused || slot.state == State::Written;
         let consumed = if slot.state == State::Written { 0 } else { usize::from(slot.consumed) };
         let (mut taken, mut kept): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
-        for frame in Frames::of(self.tx.packet(psn)).skip(consumed) {
+        for frame in Frames::of(self.tx.packet(psn, self.seal.as_deref())).skip(consumed) {
             if !wanted(&frame.head) {
                 kept += 1;
             } else if is_settled {

@@ -12,7 +12,7 @@ impl<B: Buffer> Session<B> {
     pub(crate) fn take_back(&mut self, psn: u32, reason: Refusal) {
         let consumed = usize::from(self.tx.slot(psn).consumed);
         let session = self.id;
-        for frame in Frames::of(self.tx.packet(psn)).skip(consumed) {
+        for frame in Frames::of(self.tx.packet(psn, self.seal.as_deref())).skip(consumed) {
             let returned = returned(session, ReturnReason::Refused(reason), &frame);
             self.returned_bytes += returned.payload.len() + 64;
             self.returned.push_back(returned);
@@ -33,7 +33,7 @@ impl<B: Buffer> Session<B> {
             let slot = *self.tx.slot(psn);
             // A packet refused in part was accepted in part.
             let skip = frame + if slot.state == State::Written { 0 } else { usize::from(slot.consumed) };
-            found = Frames::of(self.tx.packet(psn)).nth(skip).map(|f| returned(session, ReturnReason::Down(reason), &f));
+            found = Frames::of(self.tx.packet(psn, self.seal.as_deref())).nth(skip).map(|f| returned(session, ReturnReason::Down(reason), &f));
             if found.is_some() {
                 frame += 1;
             } else {

@@ -28,6 +28,12 @@ pub enum Purpose {
     Pauses = 4,
     /// The place at which a search for a free name begins.
     Names = 5,
+    /// The ephemeral keys of handshakes: never shown.
+    Ephemeral = 6,
+    /// Salts and nonces of datagrams outside of sessions: shown.
+    Datagrams = 7,
+    /// The key by which addresses share limits: never shown.
+    LimitKey = 8,
 }
 
 impl Seed {

@@ -21,6 +21,7 @@ use crate::statistics::{SessionInfo, Statistics};
 use crate::tx_window::Tx;
 use crate::tx_window::leave::Allowance;
 use crate::tx_window::losses::Timeout;
+use bellwire_seal::Association;
 use bellwire_time::{Duration, Instant};
 use core::net::SocketAddr;
 pub(crate) use input::Arrived;
@@ -62,6 +63,10 @@ pub(crate) struct Session<B> {
     pub(crate) address: SocketAddr,
     pub(crate) incoming: bool,
     pub(crate) stage: Stage,
+    /// The id by which packets reach it that are as they came: none if they must be opened before.
+    pub(crate) plain_id: SessionId,
+    /// Its keys, if its packets are authenticated.
+    pub(crate) seal: Option<Box<Association>>,
     pub(crate) tx: Tx,
     pub(crate) rx: Rx<B>,
     pub(crate) ack: AckState,
@@ -87,7 +92,7 @@ pub(crate) struct Session<B> {
 
 impl<B: Buffer> Session<B> {
     pub(crate) fn new(config: &Config, now: Instant, id: SessionId, address: SocketAddr, peer: &Party, psn: u32, incoming: bool) -> Self {
-        let mut tx = Tx::new(peer.session, psn);
+        let mut tx = Tx::new(peer.session, psn, config.trailer());
         tx.losses.by_channels = config.channels > 0;
         Self {
             id,
@@ -98,6 +103,8 @@ impl<B: Buffer> Session<B> {
             address,
             incoming,
             stage: Stage::Up,
+            plain_id: id,
+            seal: None,
             tx,
             rx: Rx::new(peer.psn),
             ack: AckState::new(),
@@ -116,13 +123,20 @@ impl<B: Buffer> Session<B> {
         }
     }
 
+    /// .. whose packets are authenticated, if there are keys.
+    pub(crate) fn sealed(mut self, seal: Option<Box<Association>>) -> Self {
+        self.plain_id = if seal.is_some() { SessionId::NONE } else { self.id };
+        self.seal = seal;
+        self
+    }
+
     pub(crate) const fn is_down(&self) -> bool {
         matches!(self.stage, Stage::Down { .. })
     }
 
     #[inline]
     pub(crate) fn allowance(&self, config: &Config, now: Instant) -> Allowance {
-        let datagram = self.mtu.current();
+        let datagram = self.mtu.in_ring();
         let run = config.run_packets_max.min(config.run_bytes_max / datagram).max(1) as u32;
         Allowance { packets: self.congestion.window(), bytes: self.room, datagram, run, now, join_delay: config.join_delay, join_bytes: config.join_bytes_max }
     }
@@ -139,8 +153,29 @@ impl<B: Buffer> Session<B> {
         self.tx.deadline(config, &self.rtt).min(closing).min(waits)
     }
 
+    /// Whether nothing more may be sealed.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.seal.as_ref().is_some_and(|seal| seal.is_spent())
+    }
+
+    /// Something was sealed. If that was the last that this key may seal, nothing more is taken to
+    /// be sent; `true`: the session is to end at once.
+    //= P-AUTH-12
+    #[must_use]
+    pub(crate) fn ends_spent(&mut self, now: Instant) -> bool {
+        let is_spent = self.is_spent();
+        if is_spent && self.stage == Stage::Up {
+            self.stage = Stage::Closing { until: now, next: Instant::NEVER };
+        }
+        is_spent
+    }
+
     /// Its alarm rang. The reason, when that is the end of it.
     pub(crate) fn timeout(&mut self, context: &mut Context<'_>) -> Option<DownReason> {
+        //= P-AUTH-12
+        if self.is_spent() {
+            return Some(DownReason::KeySpent);
+        }
         let Context { config, statistics, now } = context;
         self.tx.wake_refused(*now);
         let in_flight = self.tx.flying;
@@ -225,6 +260,8 @@ impl<B: Buffer> Session<B> {
             data_in: self.rx.delivered_total,
             retransmitted: self.tx.again_total,
             lost: self.tx.lost_total,
+            cipher: self.seal.as_ref().map(|seal| seal.cipher()),
+            key_updates: self.seal.as_ref().map_or(0, |seal| seal.updates()),
         }
     }
 }

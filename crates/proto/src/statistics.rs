@@ -3,6 +3,7 @@
 
 use crate::error::PacketError;
 use crate::ids::NicId;
+use bellwire_seal::Cipher;
 use bellwire_time::Duration;
 use core::net::SocketAddr;
 
@@ -79,6 +80,14 @@ pub struct Statistics {
     pub sessions_down: u64,
     /// PINGs sent, as signs of life or to try a size.
     pub pings_out: u64,
+    /// Packets of sessions dropped because they are not the peer's: a wrong tag, or none.
+    pub forged: u64,
+    /// Packets of sessions dropped because they have come before, or came much too late.
+    pub replayed: u64,
+    /// Handshakes dropped because they were not made with the right keys.
+    pub handshakes_forged: u64,
+    /// Handshakes with keys that were not looked at because there were too many.
+    pub handshakes_limited: u64,
     /// Times that a path proved to carry less than before.
     pub black_holes: u64,
 }
@@ -127,4 +136,8 @@ pub struct SessionInfo {
     pub retransmitted: u64,
     /// Data packets held to be lost.
     pub lost: u64,
+    /// How its packets are encrypted; `None`: they are not, nor authenticated.
+    pub cipher: Option<Cipher>,
+    /// How often this side went on with a new key.
+    pub key_updates: u64,
 }

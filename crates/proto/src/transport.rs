@@ -5,6 +5,7 @@
 mod alone;
 mod input;
 mod output;
+mod sealed;
 
 use crate::config::Config;
 use crate::cookie::Baker;
@@ -19,6 +20,7 @@ use crate::seed::{Purpose, Seed, Stream};
 use crate::session::{Context, Stage};
 use crate::statistics::{SessionInfo, Statistics};
 use crate::timers::Timers;
+use crate::tokens::AddressLimit;
 use bellwire_time::Instant;
 use core::net::{SocketAddr, SocketAddrV6};
 use output::Answers;
@@ -38,6 +40,8 @@ pub struct Transport<B: Buffer> {
     pub(crate) statistics: Statistics,
     /// All that it gives travels, and nothing of it is used again.
     pub(crate) rng: Stream,
+    /// The secret halves of ephemeral keys: never shown.
+    pub(crate) key_rng: Stream,
     pub(crate) baker: Baker,
     pub(crate) places: Places<B>,
     /// One alarm for each place.
@@ -58,6 +62,8 @@ pub struct Transport<B: Buffer> {
     joining: VecDeque<u16>,
     joining_until: Instant,
     answers: Answers,
+    /// Handshakes that may be looked at, if there are keys.
+    pub(crate) key_handshakes: Option<AddressLimit>,
     /// Data packets of it came, and what follows from them waits for the last of those that came
     /// together.
     unsettled: Option<SessionId>,
@@ -94,6 +100,8 @@ impl<B: Buffer> Transport<B> {
             joining: VecDeque::new(),
             joining_until: Instant::NEVER,
             answers: Answers::new(config.answers_per_second),
+            key_handshakes: config.keys.as_ref().map(|_| AddressLimit::new(&seed, config.handshakes_per_address(), config.handshakes_of_all())),
+            key_rng: seed.stream(Purpose::Ephemeral),
             unsettled: None,
             scratch: vec![0; config.datagram_max].into_boxed_slice(),
             events: VecDeque::new(),
@@ -127,7 +135,11 @@ impl<B: Buffer> Transport<B> {
             opening.contexts.push(context);
             return Ok(opening.id);
         }
-        self.begin(now, to, context).ok_or(Error::SessionsMax)
+        let id = self.begin(now, to, context).ok_or(Error::SessionsMax)?;
+        if self.config.keys.is_some() {
+            self.begin_auth(id);
+        }
+        Ok(id)
     }
 
     /// Ends a session politely: sent frames are delivered first, and nothing more can be sent.
@@ -163,7 +175,8 @@ impl<B: Buffer> Transport<B> {
             Place::Opening(opening) => {
                 let id = opening.id;
                 if opening.is_over(now, &self.config) {
-                    self.fail(id, FailReason::NoAnswer);
+                    let reason = opening.rejected.unwrap_or(FailReason::NoAnswer);
+                    self.fail(id, reason);
                 } else {
                     self.arm_opening(now, id);
                 }
@@ -205,7 +218,7 @@ impl<B: Buffer> Transport<B> {
     pub fn send(&mut self, now: Instant, session: SessionId, stream: u32, head: &[u64], payload_len: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> Sent {
         self.advance(now);
         let Some(live) = self.places.live(session).filter(|s| s.stage == Stage::Up) else { return Sent::Broken };
-        let sent = live.tx.write(&self.config, live.mtu.current(), stream, head, payload_len, fill);
+        let sent = live.tx.write(&self.config, live.mtu.in_ring(), stream, head, payload_len, fill);
         match sent {
             Sent::Yes | Sent::Unfilled => {
                 self.statistics.frames_out += 1;
@@ -244,7 +257,7 @@ impl<B: Buffer> Transport<B> {
     pub fn payload_next(&self, session: SessionId, stream: u32, head_words: usize, least: usize) -> usize {
         let frame = crate::config::FRAME_HEADER + head_words * 8;
         let Some(live) = self.places.live_ref(session).filter(|s| s.stage == Stage::Up) else { return 0 };
-        let left = live.tx.begun(live.mtu.current(), stream).map_or(0, |left| left.saturating_sub(frame));
+        let left = live.tx.begun(live.mtu.in_ring(), stream).map_or(0, |left| left.saturating_sub(frame));
         if left >= least { left } else { live.mtu.current().saturating_sub(crate::config::DATA_HEADER + frame) }
     }
 
@@ -299,7 +312,7 @@ impl<B: Buffer> Transport<B> {
         let nack = Nack { session: live.peer_id, psn: delivery.psn, reason, echo: delivery.timestamp, consumed };
         self.statistics.data_in -= 1;
         self.statistics.nacks_out += 1;
-        self.answer(to, &Packet::Nack(nack));
+        self.answer_on(delivery.session, to, &Packet::Nack(nack));
         if !ready {
             self.unqueue_deliver(delivery.session.slot());
         }

@@ -166,7 +166,7 @@ impl Tx {
         }
         self.losses.refused(slot.sent, nack.psn);
         let refusals = slot.refusals.saturating_add(1);
-        let is_empty = slot.length as usize == crate::config::DATA_HEADER;
+        let is_empty = self.is_empty(&slot);
         let is_final = is_final(config, nack.reason, refusals) && !is_empty;
         let wait = if is_final { 0 } else { Self::refusal_wait(config, refusals) };
         let mine = self.slot(nack.psn);

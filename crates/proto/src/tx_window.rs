@@ -17,10 +17,12 @@ pub(crate) mod losses;
 
 use crate::config::{Config, DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 use crate::event::{Refusal, Sent};
+use crate::packet::auth;
 use crate::packet::data::DataHeader;
-use crate::packet::header::{Header, Kind, ORDERED};
+use crate::packet::header::{AUTH, Header, Kind, ORDERED};
 use crate::sequence::PacketSet;
 use crate::tx_ring::Ring;
+use bellwire_seal::Association;
 use bellwire_time::Instant;
 use joining::Joining;
 use losses::Losses;
@@ -71,6 +73,9 @@ pub(crate) struct Slot {
 pub(crate) struct Tx {
     /// The peer's id for the session, for headers.
     peer: u64,
+    /// Bytes of a packet beside its frames; and those behind them, for which its length has room.
+    pub(crate) overhead: usize,
+    trailer: usize,
     pub(crate) una: u32,
     pub(crate) next: u32,
     pub(crate) end: u32,
@@ -101,9 +106,11 @@ pub(crate) struct Tx {
 }
 
 impl Tx {
-    pub(crate) fn new(peer: u64, first: u32) -> Self {
+    pub(crate) fn new(peer: u64, first: u32, trailer: usize) -> Self {
         Self {
             peer,
+            overhead: DATA_HEADER + trailer,
+            trailer,
             una: first,
             next: first,
             end: first,
@@ -156,7 +163,7 @@ impl Tx {
         assert!(!head.is_empty() && head.len() <= HEAD_WORDS_MAX, "a head has one to eight words");
         debug_assert!(head[0] != 0, "a head of zeros is that of a void frame");
         let need = FRAME_HEADER + head.len() * 8 + payload;
-        if payload > usize::from(u16::MAX) || DATA_HEADER + need > datagram {
+        if payload > usize::from(u16::MAX) || self.overhead + need > datagram {
             return Sent::TooLong;
         }
         if self.next != self.end && self.unsent() > config.unsent_bytes_max << u32::from(need <= config.coalesce_bytes_max) {
@@ -233,7 +240,8 @@ impl Tx {
             }
             self.lanes[lane as usize] = psn;
         }
-        Some(at)
+        // Over the place of the trailer, which moves on.
+        Some(at - self.trailer)
     }
 
     /// Room in a new packet.
@@ -246,7 +254,7 @@ impl Tx {
             }
             self.grow_tables(config);
         }
-        let length = DATA_HEADER + need;
+        let length = self.overhead + need;
         let at = match self.ring.place(length) {
             Some(at) => at,
             None => self.grow(config, length)?,
@@ -319,10 +327,55 @@ impl Tx {
         self.flying_bytes -= length;
     }
 
-    /// The bytes of a packet.
-    pub(crate) fn packet(&mut self, psn: u32) -> &[u8] {
+    /// The bytes of a packet, as it was written.
+    pub(crate) fn packet(&mut self, psn: u32, seal: Option<&Association>) -> &[u8] {
+        self.unseal(psn, seal);
         let slot = *self.slot(psn);
-        self.ring.get(slot.start as usize, slot.length as usize)
+        self.ring.get(slot.start as usize, slot.length as usize - self.trailer)
+    }
+
+    /// A packet lies in the ring as it was written from now on, whether it has left or not.
+    #[inline]
+    pub(crate) fn unseal(&mut self, psn: u32, seal: Option<&Association>) {
+        if let Some(seal) = seal {
+            let slot = *self.slot(psn);
+            auth::unseal(seal, self.ring.get_mut(slot.start as usize, slot.length as usize));
+        }
+    }
+
+    /// All of them do: the key that they were sealed with is about to go.
+    //= P-AUTH-9
+    pub(crate) fn unseal_all(&mut self, seal: &Association) {
+        let mut psn = self.una;
+        while psn != self.next {
+            self.unseal(psn, Some(seal));
+            psn = psn.wrapping_add(1);
+        }
+    }
+
+    /// Seals the packets that leave now: they lie from `start` on, each of `segment` bytes but the
+    /// last. If the key is worn, the next one comes first.
+    //= P-AUTH-9
+    pub(crate) fn seal(&mut self, seal: &mut Association, now: Instant, start: usize, length: usize, segment: usize) {
+        self.renew(seal, now);
+        for packet in self.ring.get_mut(start, length).chunks_mut(segment) {
+            auth::seal(seal, packet);
+        }
+    }
+
+    /// Goes on with the next key, if it is time to.
+    //= P-AUTH-8
+    #[inline]
+    pub(crate) fn renew(&mut self, seal: &mut Association, now: Instant) {
+        if seal.is_update_due(now) {
+            self.unseal_all(seal);
+            seal.update(now);
+        }
+    }
+
+    /// Whether a packet has no frames.
+    pub(crate) fn is_empty(&self, slot: &Slot) -> bool {
+        slot.length as usize == self.overhead
     }
 
     /// Takes the frames out of a refused packet: an empty packet with the same number and order
@@ -330,7 +383,12 @@ impl Tx {
     //= P-NACK-4
     pub(crate) fn empty(&mut self, psn: u32) {
         debug_assert!(self.slot(psn).state == State::Refused);
-        self.slot(psn).length = DATA_HEADER as u32;
+        let start = self.slot(psn).start as usize;
+        // If it is sealed, nothing of what was is needed any more.
+        let header = self.header(start);
+        header.header.flags &= !AUTH;
+        header.zero = 0.into();
+        self.slot(psn).length = self.overhead as u32;
     }
 
     /// A refused packet waits no longer.

@@ -5,12 +5,22 @@
 mod common;
 
 use bellwire_proto::{Config, DownReason, Duration, ReturnReason};
-use common::{Faults, Load, World, config};
+use common::{Faults, Load, World, config, keyed};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Options drawn from the seed; so many stop-and-wait channels, 0 for the window.
-fn draw(seed: u64, channels: usize) -> World {
+/// How packets travel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By the window, or by so many stop-and-wait channels.
+    Window,
+    Channels(usize),
+    /// With keys, and nothing below that finds corrupted packets.
+    Keys,
+}
+
+/// Options drawn from the seed.
+fn draw(seed: u64, way: Way) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x5eed);
     let mut draw = |n: u64| rng.next_u64() % n;
     let bad = draw(4) != 0;
@@ -20,7 +30,7 @@ fn draw(seed: u64, channels: usize) -> World {
         duplication: part(150),
         reordering: part(300),
         corruption: part(50),
-        checksum: true,
+        checksum: way != Way::Keys,
         delay: [1_000, 20_000, 200_000, 5_000_000][draw(4) as usize],
         carries: [1300, 1500, 9000, 100_000][draw(4) as usize],
     };
@@ -32,7 +42,7 @@ fn draw(seed: u64, channels: usize) -> World {
         refused_for_good: if draw(4) == 0 { draw(50) } else { 0 },
     };
     let mut shape = |config: Config| Config {
-        channels,
+        channels: if let Way::Channels(count) = way { count } else { 0 },
         window_packets: [8, 64, 1024][draw(3) as usize],
         window_packets_initial: [2, 64][draw(2) as usize],
         ring_bytes: 40_000 + draw(200_000) as usize,
@@ -48,12 +58,13 @@ fn draw(seed: u64, channels: usize) -> World {
         join_bytes_max: [500, 4096][draw(2) as usize],
         ..config
     };
-    World::new(seed, faults, load, [shape(config(0)), shape(config(1))])
+    let of = |which| if way == Way::Keys { keyed(config(which)) } else { config(which) };
+    World::new(seed, faults, load, [shape(of(0)), shape(of(1))])
 }
 
 /// Runs a seed to its end; the hash of everything that happened.
-fn run(seed: u64, channels: usize) -> u64 {
-    let mut world = draw(seed, channels);
+fn run(seed: u64, way: Way) -> u64 {
+    let mut world = draw(seed, way);
     let kind = world.rng.next_u64() % 8;
     world.reconnect = kind >= 5;
     world.connect(0);
@@ -116,10 +127,10 @@ fn run(seed: u64, channels: usize) -> u64 {
 
 fn range(from: u64, to: u64) {
     for seed in from..to {
-        let hash = run(seed, 0);
+        let hash = run(seed, Way::Window);
         // A double run says whether anything but the seed decides.
         if seed.is_multiple_of(10) {
-            assert_eq!(hash, run(seed, 0), "seed {seed} has two outcomes");
+            assert_eq!(hash, run(seed, Way::Window), "seed {seed} has two outcomes");
         }
     }
 }
@@ -138,10 +149,26 @@ fn seeds_2() {
 #[test]
 fn stop_and_wait_channels_deliver_as_well() {
     for seed in 2_000_000..2_000_120 {
-        let channels = [1, 3, 8, 64][seed as usize % 4];
+        let channels = Way::Channels([1, 3, 8, 64][seed as usize % 4]);
         let hash = run(seed, channels);
         if seed.is_multiple_of(10) {
             assert_eq!(hash, run(seed, channels), "seed {seed} has two outcomes");
+        }
+    }
+}
+
+/// With keys a corrupted packet is found by its tag, whatever was corrupted; and the keys change
+/// while all this goes on.
+#[test]
+fn seeds_with_keys() {
+    //= P-AUTH-6
+    //= P-AUTH-8
+    //= P-AUTH-9
+    let many = std::env::var("BELLWIRE_PROTO_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(200);
+    for seed in 3_000_000..3_000_000 + many {
+        let hash = run(seed, Way::Keys);
+        if seed.is_multiple_of(10) {
+            assert_eq!(hash, run(seed, Way::Keys), "seed {seed} has two outcomes");
         }
     }
 }

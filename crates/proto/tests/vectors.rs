@@ -42,7 +42,7 @@ fn packets() -> Vec<(&'static str, Packet<'static>)> {
         ("ack", Packet::Ack(Ack { session: SESSION, ack: 77, echo: Some((5, 6)), bitmap, words: 2 })),
         ("nack", Packet::Nack(Nack { session: SESSION, psn: 78, reason: Refusal::NoReceive, echo: 0x0101_0101, consumed: 3 })),
         ("hello", Packet::Hello(Hello { timestamp: 0x55, party: party(), nonce, versions: [1, 1], cookie })),
-        ("cookie", Packet::Cookie(Cookie { session: SESSION, echo: 0x55, nic: party().nic, boot: 3, nonce, cookie })),
+        ("cookie", Packet::Cookie(Cookie { session: SESSION, echo: 0x55, nic: party().nic, boot: 3, nonce, cookie, auth: false })),
         ("welcome", Packet::Welcome(Welcome { session: SESSION, echo: 0x55, party: party(), nonce, version: 1 })),
         ("reject", Packet::Reject(Reject { session: SESSION, reason: RejectReason::Full, nonce })),
         ("reset", Packet::Reset(Reset { kind: Kind::Ping, word: 4, unknown: SESSION })),
@@ -50,6 +50,7 @@ fn packets() -> Vec<(&'static str, Packet<'static>)> {
         ("close_ack", Packet::CloseAck(CloseAck { session: SESSION, psn: 100 })),
         ("ping", Packet::Ping(Ping { session: SESSION, token: 0x7070, timestamp: 8, length: 40 })),
         ("pong", Packet::Pong(Pong { session: SESSION, token: 0x7070, echo: 8, length: 40 })),
+        ("cookie_auth", Packet::Cookie(Cookie { session: SESSION, echo: 0x55, nic: NicId([0; 16]), boot: 0, nonce, cookie, auth: true })),
     ]
 }
 
@@ -172,6 +173,6 @@ fn values_without_meaning_are_refused() {
     assert_eq!(with(4, &|b| b[84] = 0), Err(PacketError::Value));
     assert_eq!(with(5, &|b| b[48..].fill(0)), Err(PacketError::Value));
     assert_eq!(with(6, &|b| b[2] = 2), Err(PacketError::Value));
-    assert_eq!(with(7, &|b| b[2] = 4), Err(PacketError::Value));
+    assert_eq!(with(7, &|b| b[2] = 7), Err(PacketError::Value));
     assert_eq!(with(8, &|b| b[2] = 13), Err(PacketError::Value));
 }

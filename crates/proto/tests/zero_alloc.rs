@@ -2,11 +2,13 @@
 //! In steady state, sending, transmitting, receiving, delivering and acknowledging allocate
 //! nothing: a counting allocator around this thread.
 
-use bellwire_proto::{Config, Event, Instant, NicId, Sent, SessionId, Transport};
+use bellwire_proto::seal::Keys;
+use bellwire_proto::{Buffer, Config, Event, Instant, NicId, Sent, SessionId, Transport};
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct Counting;
 
@@ -39,19 +41,39 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-#[derive(Clone)]
-struct Datagram(Rc<[u8; 2048]>, usize);
+/// Bytes of the pool, to which they go back, and how many are the datagram's.
+struct Datagram(Option<Box<[u8; 2048]>>, usize, Pool);
+
+type Pool = Rc<RefCell<Vec<Box<[u8; 2048]>>>>;
+
+impl Drop for Datagram {
+    fn drop(&mut self) {
+        self.2.borrow_mut().extend(self.0.take());
+    }
+}
 
 impl AsRef<[u8]> for Datagram {
     fn as_ref(&self) -> &[u8] {
-        &self.0[..self.1]
+        self.0.as_ref().map_or(&[], |bytes| &bytes[..self.1])
+    }
+}
+
+impl AsMut<[u8]> for Datagram {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.0.as_mut().map_or(&mut [], |bytes| &mut bytes[..self.1])
+    }
+}
+
+impl Buffer for Datagram {
+    fn truncate(&mut self, length: usize) {
+        self.1 = length;
     }
 }
 
 struct Pair {
     transports: [Transport<Datagram>; 2],
     sessions: [Option<SessionId>; 2],
-    pool: Vec<Rc<[u8; 2048]>>,
+    pool: Pool,
     moved: Vec<Datagram>,
     now: Instant,
     turn: usize,
@@ -72,10 +94,9 @@ impl Pair {
                 if lossy && self.turn.is_multiple_of(50) {
                     continue;
                 }
-                let place = self.turn % self.pool.len();
-                let buffer = Rc::get_mut(&mut self.pool[place]).expect("nobody holds it");
-                buffer[..packet.len()].copy_from_slice(packet);
-                self.moved.push(Datagram(Rc::clone(&self.pool[place]), packet.len()));
+                let mut bytes = self.pool.borrow_mut().pop().expect("enough");
+                bytes[..packet.len()].copy_from_slice(packet);
+                self.moved.push(Datagram(Some(bytes), packet.len(), Rc::clone(&self.pool)));
             }
         }
         for packet in self.moved.drain(..) {
@@ -115,10 +136,11 @@ impl Pair {
 
 #[test]
 fn steady_state_allocates_nothing() {
-    for lossy in [false, true] {
-        let config = |which: u8| Config { nic: NicId([which; 16]), boot: 1, datagram_max: 1400, ..Config::default() };
+    for (lossy, keyed) in [(false, false), (true, false), (false, true), (true, true)] {
+        let keys = keyed.then(|| Arc::new(Keys::shared([1; 32])));
+        let config = |which: u8| Config { nic: NicId([which; 16]), boot: 1, datagram_max: 1400, keys: keys.clone(), ..Config::default() };
         let transports = [Transport::new(config(1), 1), Transport::new(config(2), 2)];
-        let pool = (0..4096).map(|_| Rc::new([0; 2048])).collect();
+        let pool = Rc::new(RefCell::new((0..4096).map(|_| Box::new([0; 2048])).collect()));
         let mut pair = Pair { transports, sessions: [None; 2], pool, moved: Vec::with_capacity(4096), now: Instant(1), turn: 0, delivered: 0 };
         pair.transports[0].connect(pair.now, address(1), 0).unwrap();
         (0..3000).for_each(|_| pair.turn(lossy));

@@ -7,6 +7,7 @@
 //!   [`PacketPort::locate`] answers at once.
 //! - The fabric has no checksum, so packets carry the transport's (`packet::checksum`): those that
 //!   were corrupted are found by it, counted and dropped. Whether it missed one is counted, too.
+//!   With keys there is none: the transport finds corrupted packets by their tags.
 //! - Digest and trace do not depend on where memory lies: the addresses in RDMA frames are left out
 //!   of a packet's hash.
 //! - The fabric is borrowed within a call only, and no call of it leads back here.
@@ -14,6 +15,7 @@
 use crate::fabric::hash;
 use crate::{Fabric, NodeId, Port, SendError};
 use bellwire_proto::packet::checksum;
+use bellwire_proto::packet::header::{AUTH, HEADER};
 use bellwire_proto::{Frames, Transmit};
 use bellwire_time::Instant;
 use bellwire_via::NetAddress;
@@ -55,14 +57,15 @@ pub struct FabricPort {
     /// Packets that a queue that holds had no room for; they go first.
     stalled: VecDeque<(SocketAddr, Vec<u8>)>,
     located: VecDeque<(u64, Result<SocketAddr, LinkFailure>)>,
+    checksum: bool,
     corrupted: u64,
     missed: u64,
 }
 
 impl FabricPort {
-    /// Takes a port that is attached to `fabric`, at `node`.
-    pub fn new(fabric: Rc<RefCell<Fabric>>, node: NodeId, port: Port) -> Self {
-        Self { fabric, node, port, stalled: VecDeque::new(), located: VecDeque::new(), corrupted: 0, missed: 0 }
+    /// Takes a port that is attached to `fabric`, at `node`; packets have a checksum or keys.
+    pub fn new(fabric: Rc<RefCell<Fabric>>, node: NodeId, port: Port, checksum: bool) -> Self {
+        Self { fabric, node, port, stalled: VecDeque::new(), located: VecDeque::new(), checksum, corrupted: 0, missed: 0 }
     }
 
     /// The port of the fabric.
@@ -91,7 +94,7 @@ impl FabricPort {
         let mut fabric = self.fabric.borrow_mut();
         let now = fabric.now();
         // The checksum covers the addresses that are left out.
-        let hash = placeless_hash(&bytes[..bytes.len() - checksum::TRAILER]);
+        let hash = placeless_hash(&bytes[..bytes.len() - if self.checksum { checksum::TRAILER } else { 0 }]);
         match fabric.send_hashed(self.port, to, bytes, hash, now) {
             Err(SendError::Full(bytes)) => Err(bytes),
             Ok(()) | Err(SendError::Closed(_)) => Ok(()),
@@ -125,9 +128,13 @@ pub(crate) fn global_time(fabric: &Fabric, node: NodeId, local: Instant) -> Inst
     }
 }
 
-/// A hash of a packet without the addresses of memory in it, which differ from run to run.
+/// A hash of a packet without the addresses of memory in it, which differ from run to run. Of an
+/// encrypted one, nothing else can be told apart.
 fn placeless_hash(packet: &[u8]) -> u64 {
     let mut sum = packet.len() as u64;
+    if packet[1] & AUTH != 0 {
+        return hash::fold(sum, hash::of_bytes(&packet[..HEADER]));
+    }
     let mut from = 0;
     for frame in Frames::of_packet(packet) {
         let head = Head(frame.head[0]);
@@ -168,7 +175,9 @@ impl PacketPort for FabricPort {
         for packet in transmit.bytes.chunks(transmit.segment.unwrap_or(transmit.bytes.len()).max(1)) {
             let mut bytes = self.fabric.borrow_mut().buffer();
             bytes.extend_from_slice(packet);
-            checksum::seal(&mut bytes);
+            if self.checksum {
+                checksum::seal(&mut bytes);
+            }
             if !self.stalled.is_empty() {
                 self.stalled.push_back((transmit.to, bytes));
             } else if let Err(bytes) = self.put(transmit.to, bytes) {
@@ -182,9 +191,10 @@ impl PacketPort for FabricPort {
         let now = fabric.now();
         loop {
             let mut datagram = fabric.poll(self.port, now)?;
-            let is_whole = checksum::open(&mut datagram.bytes);
-            self.missed += u64::from(is_whole == datagram.corrupted);
+            let is_whole = !self.checksum || checksum::open(&mut datagram.bytes);
+            self.missed += u64::from(self.checksum && is_whole == datagram.corrupted);
             if is_whole {
+                self.corrupted += u64::from(datagram.corrupted);
                 return Some((datagram.from, Lent::new(datagram.bytes, FabricPool(Rc::clone(&self.fabric)))));
             }
             self.corrupted += 1;

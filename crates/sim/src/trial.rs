@@ -22,7 +22,7 @@
 //! - T5: after the faults, all channels work within a bounded time.
 //! - T6: sessions and what they keep are bounded at all times; at the end nothing is kept, and all
 //!   objects can be destroyed.
-//! - T7: corrupted packets, and no others, are found by the checksum.
+//! - T7: corrupted packets, and no others, are found by the checksum; with keys, by their tags.
 
 mod collect;
 mod content;
@@ -47,6 +47,8 @@ pub struct Options {
     pub topology: Option<Topology>,
     /// The faults. Without a seed in it, they are drawn from the trial's.
     pub faults: Option<FaultPlan>,
+    /// Packets are authenticated and encrypted, with keys that change often, and have no checksum.
+    pub keys: bool,
     /// Where a line for each event goes.
     pub trace: Option<Box<dyn Write>>,
 }
@@ -119,7 +121,7 @@ struct Trial {
 /// # Errors
 /// The topology or the plan of the options is wrong.
 pub fn run(seed: u64, options: Options) -> Result<Outcome, FabricError> {
-    let Drawn { topology, plan, config, channels, operations, between, random } = Drawn::new(seed, options.topology, options.faults);
+    let Drawn { topology, plan, config, channels, operations, between, random } = Drawn::new(seed, options.topology, options.faults, options.keys);
     let mut world = World::new(topology, &plan, config, seed)?;
     if let Some(trace) = options.trace {
         world.fabric_mut().trace_to(trace);

@@ -286,9 +286,9 @@ impl World {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&Random::mix(self.seed, nic as u64).to_le_bytes());
         name[8..].copy_from_slice(&(nic as u64 + 1).to_le_bytes());
-        let transport = Config { nic: NicId(name), boot: n.life, checksum: true, ..self.config.transport.clone() };
+        let transport = Config { nic: NicId(name), boot: n.life, checksum: self.config.transport.keys.is_none(), ..self.config.transport.clone() };
         let seed = Random::mix(Random::mix(self.seed, 0xe_96_1e), (nic as u64) << 32 | n.life);
-        let port = FabricPort::new(Rc::clone(&self.fabric), node, port);
+        let port = FabricPort::new(Rc::clone(&self.fabric), node, port, self.config.transport.keys.is_none());
         let mut engine = Engine::new(PacketWire::new(port, transport, &n.host, seed), seed);
         let fabric = self.fabric.borrow();
         engine.set_now(port::local_time(&fabric, node));

@@ -14,20 +14,29 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 fn outcome(seed: u64) -> Result<Outcome, String> {
-    let run = AssertUnwindSafe(|| trial::run(seed, Options::default()).expect("what is drawn is well-formed"));
+    outcome_of(seed, false)
+}
+
+fn outcome_of(seed: u64, keys: bool) -> Result<Outcome, String> {
+    let run = AssertUnwindSafe(|| trial::run(seed, Options { keys, ..Options::default() }).expect("what is drawn is well-formed"));
     let outcome = catch_unwind(run).map_err(|_| "it panicked".to_string())?;
     outcome.violation.clone().map_or(Ok(outcome), Err)
 }
 
 /// Runs seeds on all processors; gives those that failed.
 fn run_all(seeds: &[u64]) -> Vec<(u64, String)> {
+    run_all_of(seeds, false)
+}
+
+fn run_all_of(seeds: &[u64], keys: bool) -> Vec<(u64, String)> {
     let next = Mutex::new(seeds.iter());
     let worker = || {
         let mut failed = Vec::new();
         loop {
             let Some(&seed) = next.lock().expect("nobody panics here").next() else { return failed };
-            if let Err(why) = outcome(seed) {
-                eprintln!("seed {seed}: {why}\n    again: bellwire sim --seed {seed} --trace trace.txt");
+            if let Err(why) = outcome_of(seed, keys) {
+                let option = if keys { " --keys" } else { "" };
+                eprintln!("seed {seed}: {why}\n    again: bellwire sim --seed {seed}{option} --trace trace.txt");
                 failed.push((seed, why));
             }
         }
@@ -55,6 +64,18 @@ fn new_seeds() {
     let (first, count) = (number("BELLWIRE_FIRST_SEED", 1), number("BELLWIRE_SEEDS", 500));
     let failed = run_all(&(first..first + count).collect::<Vec<_>>());
     assert!(failed.is_empty(), "{} of {count} seeds failed: {:?}", failed.len(), failed.iter().map(|(seed, _)| seed).collect::<Vec<_>>());
+}
+
+/// Keys change meanwhile, and nothing but their tags finds corrupted packets.
+#[test]
+fn new_seeds_with_keys() {
+    let (first, count) = (number("BELLWIRE_FIRST_SEED", 1), number("BELLWIRE_SEEDS", 500) / 2);
+    let seeds: Vec<u64> = kept().into_iter().chain(first..first + count).collect();
+    let failed = run_all_of(&seeds, true);
+    assert!(failed.is_empty(), "{} of {} seeds failed: {:?}", failed.len(), seeds.len(), failed.iter().map(|(seed, _)| seed).collect::<Vec<_>>());
+    for seed in 1..=8 {
+        assert_eq!(outcome_of(seed, true), outcome_of(seed, true), "seed {seed}");
+    }
 }
 
 #[test]

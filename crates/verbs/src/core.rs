@@ -27,7 +27,7 @@ use crate::watch::Strict;
 use crate::windows::Windows;
 use bellwire_peer::{Mailbox, Unsent};
 use bellwire_via::handle::{Handle, Slab};
-use bellwire_via::wire::Wire;
+use bellwire_via::wire::{Keys, Wire};
 use bellwire_via::{Acceptor, Engine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -95,6 +95,8 @@ pub(crate) struct Core {
     pub managed: Option<Box<Managed>>,
     /// Multicast, once it was asked for.
     pub groups: Option<Box<Groups>>,
+    /// The keys of the NIC, if it has some.
+    pub keys: Option<Arc<Keys>>,
     /// Faults on purpose.
     pub struck: Option<Box<Struck>>,
     /// Reports of broken rules.
@@ -136,6 +138,7 @@ impl Core {
             is_closed: false,
             managed: None,
             groups: None,
+            keys: None,
             struck: None,
             strict: None,
         }

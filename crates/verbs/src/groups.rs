@@ -10,6 +10,8 @@
 //!  magic u64 | head of a datagram, 3 words | MGID 16 bytes | bytes of the program, up to 4096
 //! ```
 //!
+//! A device with keys has no groups: their datagrams are not authenticated.
+//!
 //! Anybody on the network can send to a group. A datagram changes a queue pair only if the magic
 //! and the MGID fit and it has the queue pair's key; its sender is the one that IP names.
 
@@ -24,6 +26,7 @@ use crate::qp::{DATAGRAM_MAX, Destination};
 use crate::types::{Error, Gid, QpKind, WcStatus};
 use bellwire_via::wire::udp::{DIRECTORY_PORT, GroupSender, GroupSocket};
 use rustix::fd::AsFd;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -128,7 +131,8 @@ impl Core {
         if groups.joined.len() >= GROUPS_MAX {
             return Err(Error::NoMemory);
         }
-        let socket = GroupSocket::join(carrier(group, &own), PORT, address_of(&own)).map_err(|_| Error::NoMemory)?;
+        let socket = GroupSocket::join(carrier(group, &own), PORT, address_of(&own), self.keys.as_deref());
+        let socket = socket.map_err(|e| if e.kind() == io::ErrorKind::Unsupported { Error::Unsupported } else { Error::NoMemory })?;
         let socket = Arc::new(socket);
         groups.joined.insert(*group, Joined { socket: Arc::clone(&socket), qps: vec![number] });
         Ok(Some(socket))
@@ -169,9 +173,13 @@ impl Core {
             self.fail_send(number, 0, WcStatus::LocalProtection);
             return true;
         }
+        if self.keys.is_some() {
+            self.fail_send(number, 0, WcStatus::LocalQpOperation);
+            return true;
+        }
         let groups = self.groups.get_or_insert_default();
         if groups.sender.is_none() {
-            groups.sender = GroupSender::new(address_of(&own)).ok();
+            groups.sender = GroupSender::new(address_of(&own), None).ok();
         }
         if let Some(sender) = &groups.sender {
             // A full socket or a network that is down loses it, as any datagram.
@@ -220,7 +228,8 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::Invalid`]: that is no group, or no such queue pair; [`Error::NoMemory`]: the device
-    /// is in too many groups, or the system does not let it join.
+    /// is in too many groups, or the system does not let it join; [`Error::Unsupported`]: the
+    /// device has keys, and datagrams to groups are not authenticated.
     pub fn attach_to_group(&self, qp: u32, group: &Gid) -> Result<(), Error> {
         let joined = self.station.with(|core, _| core.attach(qp, group))?;
         match joined {

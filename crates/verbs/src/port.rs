@@ -78,10 +78,12 @@ impl Port {
         // A plan and a reporter must see each access; peers access mapped memory on their own.
         let is_mapped = config.mode == ProtectionMode::Mapped && config.memory == MemoryMode::Trust && plan.is_none() && reporter.is_none();
         let adoption = if is_mapped { config.adoption } else { Adoption::Never };
+        let keys = config.keys.clone();
         let nic = Nic::open(config).map_err(OpenError::Nic)?;
         let events = Arc::new(Channel::new().map_err(|_| OpenError::Resource)?);
         let station = Station::open(nic, |engine| {
             let mut core = Core::new(create_mailbox(engine)?, Name { gid, place: 1 }, Arc::clone(&events), Some(clock));
+            core.keys = keys;
             core.settle(engine, from)?;
             if let Some(plan) = plan {
                 core.be_struck(Struck::new(plan, &gid, clock(), die));

@@ -52,11 +52,13 @@ pub enum Reason {
     Fault = 16,
     /// The peer's process is another user's, and one of both does not allow the other.
     NotAllowed = 17,
+    /// The two sides do not have keys that belong together.
+    Keys = 18,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::None,
         Self::PeerDied,
         Self::PeerClosed,
@@ -75,6 +77,7 @@ impl Reason {
         Self::PortDown,
         Self::Fault,
         Self::NotAllowed,
+        Self::Keys,
     ];
 
     /// For people: a clause without a full stop.
@@ -98,6 +101,7 @@ impl Reason {
             Self::PortDown => "the port of this device is down",
             Self::Fault => "a fault that BELLWIRE_FAULTS asked for",
             Self::NotAllowed => "the peer's process is another user's; both need the other one in BELLWIRE_ALLOW, or UDP",
+            Self::Keys => "the two sides do not have keys that belong together (BELLWIRE_KEY_FILE)",
         }
     }
 
@@ -120,6 +124,7 @@ impl Reason {
             bellwire_via::Error::NotReachable => Self::NotReachable,
             bellwire_via::Error::Resource => Self::LocalLimit,
             bellwire_via::Error::NotAllowedHere | bellwire_via::Error::NotAllowedThere => Self::NotAllowed,
+            bellwire_via::Error::Key(_) => Self::Keys,
             _ => Self::Refused,
         }
     }
@@ -138,6 +143,7 @@ impl Reason {
             LinkFailure::PeerStalled => Self::PeerStalled,
             LinkFailure::LocalLimit => Self::LocalLimit,
             LinkFailure::NotAllowedHere | LinkFailure::NotAllowedThere => Self::NotAllowed,
+            LinkFailure::KeyWanted | LinkFailure::KeyMissing | LinkFailure::KeyOther | LinkFailure::KeyUnknown => Self::Keys,
         }
     }
 }

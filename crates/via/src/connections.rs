@@ -58,7 +58,7 @@ pub(crate) struct Attempt {
     pub(crate) matched: bool,
     /// Somebody waits there, who had no room for it the last time.
     pub(crate) busy: bool,
-    /// Another user's process was there, and a grant was missing.
+    /// Another user's process was there, and a grant was missing; or the keys were not those.
     pub(crate) refusal: Option<LinkFailure>,
     pub(crate) outcome: Option<Result<ViAttributes, Error>>,
 }

@@ -2,6 +2,7 @@
 //! Why a call of the engine failed. Data-path failures are completion statuses (`status.rs`), not
 //! errors.
 
+use crate::wire::LinkFailure;
 use core::fmt;
 
 /// The reason for which a call was refused. Each has one VIPL return code.
@@ -34,6 +35,9 @@ pub enum Error {
     NotAllowedThere,
     /// No way to that host.
     NotReachable,
+    /// The two sides do not have the keys that belong together: one of the reasons that
+    /// [`LinkFailure::is_of_keys`](crate::wire::LinkFailure::is_of_keys) names.
+    Key(LinkFailure),
     /// This engine does not do that.
     NotSupported,
 }
@@ -54,6 +58,7 @@ impl fmt::Display for Error {
             Self::NotAllowedHere => "another user's process waits there: name that user in BELLWIRE_ALLOW of this process, or several users wait",
             Self::NotAllowedThere => "another user's process waits there: name this user in BELLWIRE_ALLOW of that process, or give both UDP",
             Self::NotReachable => "no way to that host",
+            Self::Key(failure) => failure.text(),
             Self::NotSupported => "not supported",
         })
     }

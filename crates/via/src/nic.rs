@@ -148,7 +148,8 @@ fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
             if let SocketAddr::V6(v6) = &mut address {
                 v6.set_scope_id(config.scope);
             }
-            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults: config.faults.clone(), allow: config.allow.clone() };
+            let (faults, allow, keys) = (config.faults.clone(), config.allow.clone(), config.keys.clone());
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults, allow, keys };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
             Some(PacketWire::new(HostPort::Udp(port), transport, &config.host, config.seed))

@@ -44,6 +44,14 @@ pub enum LinkFailure {
     NotAllowedHere,
     /// The process there is another user's, and does not allow this one.
     NotAllowedThere,
+    /// The peer takes authenticated packets only, and this side has no key.
+    KeyWanted,
+    /// This side takes authenticated packets only, and the peer has no key.
+    KeyMissing,
+    /// The two sides have different keys, or one does not believe the other's.
+    KeyOther,
+    /// This side has no public key of that host.
+    KeyUnknown,
 }
 
 impl LinkFailure {
@@ -59,6 +67,11 @@ impl LinkFailure {
             _ => None,
         };
         events.into_iter().find_map(told).unwrap_or(Self::PeerMisbehaved)
+    }
+
+    /// Whether keys are the reason: no later try will find anything else.
+    pub const fn is_of_keys(self) -> bool {
+        matches!(self, Self::KeyWanted | Self::KeyMissing | Self::KeyOther | Self::KeyUnknown)
     }
 
     /// For people: a clause without a full stop.
@@ -78,6 +91,10 @@ impl LinkFailure {
             Self::LocalLimit => "this side is out of memory or descriptors",
             Self::NotAllowedHere => "another user's process waits there, and BELLWIRE_ALLOW of this process does not name that user",
             Self::NotAllowedThere => "the process there is another user's, and its BELLWIRE_ALLOW does not name this user",
+            Self::KeyWanted => "the peer wants authenticated packets: this side needs its key (BELLWIRE_KEY_FILE)",
+            Self::KeyMissing => "the peer has no key, and this side wants authenticated packets",
+            Self::KeyOther => "the peer's key is another one, or one side does not believe the other's",
+            Self::KeyUnknown => "no public key of that host is known (BELLWIRE_KEY_HOSTS)",
         }
     }
 }

@@ -37,6 +37,7 @@ mod wire;
 
 pub use address::NetAddress;
 pub use arrived::{Frame, Peeked, Received};
+pub use bellwire_proto::seal::{Cipher, Keys, Limits as KeyLimits, SecretKey};
 pub use bellwire_proto::{Purpose, Seed, SessionInfo, Transmit};
 pub use direct_memory::DirectMemory;
 pub use events::{LinkFailure, LinkInfo, Rendezvous, WireEvent, WireReason};

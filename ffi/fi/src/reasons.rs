@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 const FIRST: c_int = 1000;
 
 /// All of them, in the order of their numbers; a new one goes to the end.
-const ALL: [Gone; 28] = [
+const ALL: [Gone; 32] = [
     Gone::Broken(Cause::Link(Link::PeerDied)),
     Gone::Broken(Cause::Link(Link::PeerClosed)),
     Gone::Broken(Cause::Link(Link::PeerRestarted)),
@@ -43,6 +43,10 @@ const ALL: [Gone; 28] = [
     Gone::Broken(Cause::Here(Told::PeerError)),
     Gone::Unreachable(Error::NotAllowedHere),
     Gone::Unreachable(Error::NotAllowedThere),
+    Gone::Unreachable(Error::Key(Link::KeyWanted)),
+    Gone::Unreachable(Error::Key(Link::KeyMissing)),
+    Gone::Unreachable(Error::Key(Link::KeyOther)),
+    Gone::Unreachable(Error::Key(Link::KeyUnknown)),
 ];
 
 /// The number of a reason; 0 of one that these layers do not bring about.

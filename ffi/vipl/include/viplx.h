@@ -170,6 +170,8 @@ VIP_RETURN VipxQueryLink(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_LINK_INFO *Info)
 /* after VIP_NO_MATCH of VipConnectRequest: BELLWIRE_ALLOW, bellwire-environment(7) */
 #define VIPX_CAUSE_NOT_ALLOWED_HERE 10  /* another user's process waits there, which this one does not allow */
 #define VIPX_CAUSE_NOT_ALLOWED_THERE 11 /* the process there is another user's, and does not allow this one */
+/* after VIP_NOT_REACHABLE of VipConnectRequest: BELLWIRE_KEY_FILE, bellwire-environment(7) */
+#define VIPX_CAUSE_KEY 12            /* the two sides do not have keys that belong together */
 /* VIPX_BY_PEER, VIPX_BY_HERE */
 #define VIPX_CAUSE_DISCONNECTED 16
 #define VIPX_CAUSE_RECEIVE_QUEUE_EMPTY 17 /* a message found no receive posted */

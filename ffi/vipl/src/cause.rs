@@ -28,6 +28,7 @@ const fn link_code(failure: LinkFailure) -> u32 {
         LinkFailure::NotAllowedHere => 10,
         LinkFailure::NotAllowedThere => 11,
         LinkFailure::NobodyThere | LinkFailure::Busy | LinkFailure::NotReachable => 9,
+        LinkFailure::KeyWanted | LinkFailure::KeyMissing | LinkFailure::KeyOther | LinkFailure::KeyUnknown => 12,
     }
 }
 

@@ -42,7 +42,7 @@ impl From<Error> for VipReturn {
             Error::InvalidRdmaRead => Self::InvalidRdmaRead,
             Error::InvalidState => Self::InvalidState,
             Error::NoMatch | Error::NotAllowedHere | Error::NotAllowedThere => Self::NoMatch,
-            Error::NotReachable => Self::NotReachable,
+            Error::NotReachable | Error::Key(_) => Self::NotReachable,
             Error::NotSupported => Self::ErrorNotSupported,
             // The enum may grow.
             _ => Self::ErrorResource,
@@ -100,6 +100,7 @@ mod tests {
             (Error::NotAllowedHere, 14),
             (Error::NotAllowedThere, 14),
             (Error::NotReachable, 15),
+            (Error::Key(bellwire_via::wire::LinkFailure::KeyOther), 15),
             (Error::NotSupported, 16),
         ];
         for (error, code) in table {

@@ -46,6 +46,10 @@ pub struct Arguments {
     #[arg(long, value_name = "PLAN")]
     faults: Option<FaultPlan>,
 
+    /// Authenticate and encrypt packets, with keys that change often, in place of checksums
+    #[arg(long)]
+    keys: bool,
+
     /// Write a line for each event of one trial
     #[arg(long, value_name = "FILE", value_parser = output::file_to_write)]
     trace: Option<PathBuf>,
@@ -59,6 +63,7 @@ pub struct Arguments {
 struct Setting {
     topology: Option<Topology>,
     faults: Option<FaultPlan>,
+    keys: bool,
 }
 
 /// Sums over trials.
@@ -133,7 +138,7 @@ impl Setting {
             let topology: Topology = text.parse().map_err(|error| format!("{}: {error}", path.display()))?;
             if topology.nodes() == 0 { Err(format!("{}: there are no nodes", path.display())) } else { Ok(topology) }
         });
-        Ok(Self { topology: topology.transpose()?, faults: arguments.faults.clone() })
+        Ok(Self { topology: topology.transpose()?, faults: arguments.faults.clone(), keys: arguments.keys })
     }
 }
 
@@ -171,7 +176,7 @@ fn trials(setting: &Setting, first: u64, last: u64, trace: Option<&PathBuf>) -> 
 
 fn one(setting: &Setting, seed: u64, trace: Option<&PathBuf>) -> Result<Outcome, String> {
     let writer = trace.map(|path| File::create(path).map_err(|error| format!("{}: {error}", path.display())));
-    let mut options = Options { topology: setting.topology.clone(), faults: setting.faults.clone(), ..Options::default() };
+    let mut options = Options { topology: setting.topology.clone(), faults: setting.faults.clone(), keys: setting.keys, ..Options::default() };
     if let Some(file) = writer {
         options.trace = Some(Box::new(BufWriter::new(file?)));
     }
@@ -185,7 +190,8 @@ fn one(setting: &Setting, seed: u64, trace: Option<&PathBuf>) -> Result<Outcome,
 fn again(arguments: &Arguments, seed: u64) -> String {
     let topology = arguments.topology.as_ref().map_or(String::new(), |path| format!(" --topology '{}'", path.display()));
     let faults = arguments.faults.as_ref().map_or(String::new(), |plan| format!(" --faults '{plan}'"));
-    format!("bellwire sim --seed {seed}{topology}{faults} --trace trace.txt")
+    let keys = if arguments.keys { " --keys" } else { "" };
+    format!("bellwire sim --seed {seed}{topology}{faults}{keys} --trace trace.txt")
 }
 
 fn tell(arguments: &Arguments, outcome: &Outcome, count: u64) -> Result<(), String> {

@@ -5,12 +5,14 @@
 use super::{Fact, Options, Status, probe};
 use crate::exchange::FAR_FACTOR;
 use crate::stats;
+use bellwire_wire::Cipher;
+use bellwire_wire::udp::keys_from_env;
 
 /// Exchanges of one trial, and trials: a few ms in all.
 const EXCHANGE: (u64, usize) = (10_000, 5);
 
 /// What a user may have set.
-const VARIABLES: [&str; 14] = [
+const VARIABLES: [&str; 16] = [
     "BELLWIRE_VIPL",
     "BELLWIRE_MODE",
     "BELLWIRE_ATTACH",
@@ -24,6 +26,8 @@ const VARIABLES: [&str; 14] = [
     "BELLWIRE_ALLOW",
     "BELLWIRE_DIRECTORY_PORT",
     "BELLWIRE_FAULTS",
+    "BELLWIRE_KEY_FILE",
+    "BELLWIRE_KEY_HOSTS",
     "BELLWIRE_SPIN_US",
 ];
 
@@ -40,6 +44,7 @@ pub(super) fn inspect(options: &Options, facts: &mut Vec<Fact>) {
                 .advise("install it (make install PREFIX=...), or say where it is: BELLWIRE_VIPL=/path/libvipl.so.1"),
         ),
     }
+    facts.push(keys());
     for variable in VARIABLES {
         if let Some(value) = std::env::var_os(variable) {
             facts.push(Fact::new("library", variable, Status::Plain, value.to_string_lossy(), "set in the environment"));
@@ -75,6 +80,35 @@ fn users(allowed: Option<&str>, udp: bool) -> Fact {
             .advise("for shared memory with them: BELLWIRE_ALLOW=USER on both sides (docs/guide/hosts.md)"),
         (None, false) => Fact::new("wires", NAME, Status::Plain, "none allowed", "their processes on this host are not reached")
             .advise("BELLWIRE_ALLOW=USER on both sides, or UDP on both (docs/guide/hosts.md)"),
+    }
+}
+
+/// Whether packets between hosts are authenticated, by which keys, and how.
+fn keys() -> Fact {
+    const NAME: &str = "authentication";
+    let cipher = Cipher::fastest().name();
+    match keys_from_env() {
+        Ok(Some(loaded)) => {
+            let kind = match (loaded.keys.public(), loaded.keys.can_seal(None)) {
+                (None, _) => "a shared key".to_owned(),
+                (Some(public), shared) => {
+                    let also = if shared { " and a shared key" } else { "" };
+                    format!("public key {public}, {} of other hosts{also}", loaded.keys.hosts().len())
+                }
+            };
+            Fact::new(
+                "wires",
+                NAME,
+                Status::Ok,
+                "on",
+                format!("packets between hosts are authenticated and encrypted: {}; {kind}; {cipher}, if the peer's processor has it too", loaded.source),
+            )
+        }
+        Ok(None) => Fact::new("wires", NAME, Status::Plain, "off", "packets between hosts are neither authenticated nor encrypted: no key is set")
+            .advise("in a network that others share: bellwire key --shared FILE, and BELLWIRE_KEY_FILE=FILE on all hosts (docs/guide/hosts.md)"),
+        Err(error) => {
+            Fact::new("wires", NAME, Status::Missing, "no usable key", error.to_string()).advise("programs do not start with it, rather than go without keys")
+        }
     }
 }
 

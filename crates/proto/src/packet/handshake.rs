@@ -2,12 +2,15 @@
 //! HELLO, COOKIE, WELCOME, REJECT: how a session is made. No answer is longer than the HELLO that
 //! it answers.
 
-use super::header::{self, Header, Kind};
+use super::header::{self, AUTH, Header, Kind};
 use crate::config::{DATAGRAM_BASE, DATAGRAM_MAX};
 use crate::error::PacketError;
 use crate::ids::NicId;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// `features`: the party has instructions for AES; in an answer: AES is what the session uses.
+pub const FAST_AES: u64 = 1 << 1;
 
 /// Bytes of a HELLO.
 pub const HELLO_BYTES: usize = 256;
@@ -15,7 +18,7 @@ pub const HELLO_BYTES: usize = 256;
 /// A party, and the nonce of the handshake, as they travel in HELLO and WELCOME.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct PartyRaw {
+pub(super) struct PartyRaw {
     nic: [u8; 16],
     boot: U64,
     nonce: U64,
@@ -28,7 +31,7 @@ struct PartyRaw {
 }
 
 impl PartyRaw {
-    fn new(p: &Party, nonce: u64) -> Self {
+    pub(super) fn new(p: &Party, nonce: u64) -> Self {
         Self {
             nic: p.nic.0,
             boot: p.boot.into(),
@@ -42,7 +45,11 @@ impl PartyRaw {
         }
     }
 
-    fn party(&self) -> Result<Party, PacketError> {
+    pub(super) const fn nonce(&self) -> u64 {
+        self.nonce.get()
+    }
+
+    pub(super) fn party(&self) -> Result<Party, PacketError> {
         let party = Party {
             nic: NicId(self.nic),
             boot: self.boot.get(),
@@ -79,7 +86,7 @@ pub struct Party {
     pub session: u64,
     /// How many handshakes it has begun in this life.
     pub attempt: u64,
-    /// What it can do beyond version 1; nothing is defined.
+    /// What it can do beyond version 1: [`FAST_AES`], and only in authenticated handshakes.
     pub features: u64,
     /// The largest datagram that it receives, in bytes.
     pub datagram: u32,
@@ -172,12 +179,16 @@ pub struct Cookie {
     pub nonce: u64,
     /// To be put into the next HELLO.
     pub cookie: [u8; 16],
+    /// It answers an authenticated HELLO, and does not tell who the responder is.
+    pub auth: bool,
 }
 
 impl Cookie {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let raw: &CookieRaw = header::exact(bytes)?;
-        header::reserved(raw.header.flags == 0 && raw.header.short.get() == 0)?;
+        let auth = raw.header.flags == AUTH;
+        header::reserved((auth || raw.header.flags == 0) && raw.header.short.get() == 0)?;
+        header::reserved(!auth || (raw.nic == [0; 16] && raw.boot.get() == 0))?;
         if raw.cookie == [0; 16] {
             return Err(PacketError::Value);
         }
@@ -188,12 +199,13 @@ impl Cookie {
             boot: raw.boot.get(),
             nonce: raw.nonce.get(),
             cookie: raw.cookie,
+            auth,
         })
     }
 
     pub(crate) fn emit(&self, out: &mut [u8]) -> usize {
         let raw = CookieRaw {
-            header: Header::new(Kind::Cookie, 0, 0, self.echo, self.session),
+            header: Header::new(Kind::Cookie, if self.auth { AUTH } else { 0 }, 0, self.echo, self.session),
             nic: self.nic.0,
             boot: self.boot.into(),
             nonce: self.nonce.into(),
@@ -263,6 +275,12 @@ pub enum RejectReason {
     Full = 2,
     /// The NIC takes no sessions.
     NotAccepting = 3,
+    /// The NIC has a key, and takes authenticated packets only.
+    WantsKey = 4,
+    /// The HELLO was authenticated, and the NIC has no key.
+    NoKey = 5,
+    /// The NIC's key is not that of the HELLO's sender, or it does not believe it.
+    OtherKey = 6,
 }
 
 /// `short`: the reason; `session`: the initiator's id.
@@ -292,6 +310,9 @@ impl Reject {
             1 => RejectReason::Version,
             2 => RejectReason::Full,
             3 => RejectReason::NotAccepting,
+            4 => RejectReason::WantsKey,
+            5 => RejectReason::NoKey,
+            6 => RejectReason::OtherKey,
             _ => return Err(PacketError::Value),
         };
         Ok(Self { session: raw.header.session.get(), reason, nonce: raw.nonce.get() })

@@ -23,7 +23,7 @@ pub const ORDERED: u8 = 1 << 4;
 /// `flags`: a checksum follows the packet. Only between ports that want it: see
 /// [`super::checksum`].
 pub const CHECKSUM: u8 = 1 << 5;
-/// `flags`: an authenticator follows the packet. Reserved: must be zero in version 1.
+/// `flags`: the packet is authenticated: see P-AUTH-1 and following in docs/PROTOCOL.md.
 pub const AUTH: u8 = 1 << 7;
 
 /// Kinds of packets: the low four bits of the first byte.

@@ -2,26 +2,55 @@
 //! Where a packet ends when the network has joined it with the next ones: no packet is followed by
 //! anything that could be a part of it.
 
-use super::header::{HEADER, Kind, kind_of};
+use super::auth::{DATA_LENGTH, PING_LENGTH, TRAILER};
+use super::header::{AUTH, HEADER, Kind, kind_of};
 use crate::config::{DATA_HEADER, FRAME_HEADER, HEAD_WORDS_MAX};
 
 /// Bytes of an ACK before its bitmap.
 const ACK_BYTES: usize = 24;
 
+/// Of the first two bytes: version, kind, and whether it is authenticated.
+const FIRST: u16 = 0xff | AUTHENTICATED;
+const AUTHENTICATED: u16 = (AUTH as u16) << 8;
+const DATA: u16 = Kind::Data.first_byte() as u16;
+const ACK: u16 = Kind::Ack.first_byte() as u16;
+
+/// Bytes of an ACK that is not authenticated.
+#[inline]
+fn ack_bytes(bytes: &[u8]) -> usize {
+    ACK_BYTES + usize::from(u16::from_le_bytes([bytes[2], bytes[3]])) * 8
+}
+
 /// The length of the packet at the beginning of `bytes`: 1 to `bytes.len()`, and 0 only if there
 /// are none. A frame begins with the number of its words, a packet with a byte that is larger than
 /// any such, so data packets end where no frame begins; acknowledgements tell the length of their
-/// bitmap. Other kinds do not travel in numbers: they are taken to be all there is, and whatever is
-/// wrong with that is found when they are parsed.
+/// bitmap; authenticated ones tell their length. Other kinds do not travel in numbers: they are
+/// taken to be all there is, and whatever is wrong with that is found when they are parsed.
 #[inline]
 pub fn length(bytes: &[u8]) -> usize {
     //= P-HEAD-6
-    let end = match kind_of(bytes) {
-        Ok(Kind::Data) => end_of_frames(bytes),
-        Ok(Kind::Ack) => ACK_BYTES + usize::from(u16::from_le_bytes([bytes[2], bytes[3]])) * 8,
+    let end = match bytes.first_chunk::<HEADER>().map(|b| u16::from_le_bytes([b[0], b[1]]) & FIRST) {
+        Some(DATA) => end_of_frames(bytes),
+        Some(ACK) => ack_bytes(bytes),
+        Some(first) if first & AUTHENTICATED != 0 => authenticated(bytes),
         _ => bytes.len(),
     };
     end.clamp(HEADER.min(bytes.len()), bytes.len())
+}
+
+/// The length of an authenticated packet, as it says itself.
+//= P-AUTH-4
+fn authenticated(bytes: &[u8]) -> usize {
+    let at = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(bytes.len(), |b| usize::from(u16::from_le_bytes(*b)));
+    match kind_of(bytes) {
+        Ok(Kind::Data) => at(DATA_LENGTH),
+        Ok(Kind::Ping) => at(PING_LENGTH),
+        Ok(Kind::Ack) => TRAILER + ack_bytes(bytes),
+        Ok(Kind::Nack | Kind::Pong) => 24 + TRAILER,
+        Ok(Kind::Close) => 32 + TRAILER,
+        Ok(Kind::CloseAck) => 16 + TRAILER,
+        _ => bytes.len(),
+    }
 }
 
 #[inline]

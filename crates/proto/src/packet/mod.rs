@@ -4,6 +4,7 @@
 //! bytes from strangers: it checks everything that can be checked without knowing the session.
 
 pub mod ack;
+pub(crate) mod auth;
 pub mod checksum;
 pub mod control;
 pub mod data;

@@ -4,6 +4,7 @@
 
 use super::{Context, Session, Stage};
 use crate::delivery::Buffer;
+use crate::packet::auth;
 use crate::packet::control::PING_BYTES;
 use crate::packet::{Close, Ping};
 use crate::sequence::timestamp;
@@ -60,7 +61,7 @@ impl<B: Buffer> Session<B> {
         if self.tx.can_leave(allowance) {
             self.rx.decide();
             let stamp = self.ack.stamp(context.now, &self.rx);
-            if let Some(run) = self.tx.leave(context.config, context.now, allowance, &stamp) {
+            if let Some(run) = self.tx.leave(context.config, context.now, allowance, &stamp, self.seal.as_deref()) {
                 self.ack.piggybacked(&self.rx);
                 self.life.asked(context.now);
                 if run.again {
@@ -108,6 +109,14 @@ impl<B: Buffer> Session<B> {
             return None;
         };
         Some(Out::Scratch(length))
+    }
+
+    /// Seals a packet of `length` bytes in a buffer of its own; the bytes that come behind it.
+    pub(crate) fn seal_scratch(&mut self, now: Instant, scratch: &mut [u8], length: usize) -> usize {
+        let Some(seal) = &mut self.seal else { return 0 };
+        self.tx.renew(seal, now);
+        auth::seal(seal, &mut scratch[..length + auth::TRAILER]);
+        auth::TRAILER
     }
 
     fn ping(&mut self, context: &mut Context<'_>, token: u32, length: usize, scratch: &mut [u8]) -> usize {

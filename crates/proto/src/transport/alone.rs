@@ -37,6 +37,12 @@ impl<B: Buffer> Transport<B> {
         if !self.timers.rings_by(slot, now + self.config.patience_least()) {
             self.timers.set_earlier(slot, live.tx.deadline(&self.config, &live.rtt));
         }
+        if let Some(seal) = &mut live.seal {
+            live.tx.seal(seal, now, start, length, length);
+            if live.ends_spent(now) {
+                self.timers.set_earlier(slot, now);
+            }
+        }
         Some(Transmit { to: live.address, bytes: live.tx.ring.get(start, length), segment: None, fragment: false, session: Some(session) })
     }
 }
@@ -58,6 +64,6 @@ impl<B: Buffer> Session<B> {
         self.tx.depart_alone(config, now, &allowance, &stamp);
         self.ack.piggybacked(&self.rx);
         self.life.asked(now);
-        Some((at - DATA_HEADER, DATA_HEADER + need))
+        Some((at - DATA_HEADER, self.tx.overhead + need))
     }
 }

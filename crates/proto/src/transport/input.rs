@@ -15,10 +15,10 @@ use bellwire_time::Instant;
 use core::net::SocketAddr;
 
 /// A packet's place in the sender's numbering, for a RESET.
-struct Trace {
-    kind: Kind,
-    word: u32,
-    length: usize,
+pub(super) struct Trace {
+    pub(super) kind: Kind,
+    pub(super) word: u32,
+    pub(super) length: usize,
 }
 
 impl<B: Buffer> Transport<B> {
@@ -49,18 +49,18 @@ impl<B: Buffer> Transport<B> {
                     let session = SessionId(data.session);
                     self.handle_data(now, from, session, arrived, buffer, length);
                 }
-                Err(e) => self.statistics.count_malformed(e),
+                Err(e) => self.handle_sealed(now, from, buffer, e),
             }
             return;
         }
         match Packet::parse(bytes) {
             Ok(packet) => self.handle_other(now, from, &packet, length),
-            Err(e) => self.statistics.count_malformed(e),
+            Err(e) => self.handle_sealed(now, from, buffer, e),
         }
     }
 
     #[inline]
-    fn handle_data(&mut self, now: Instant, from: SocketAddr, id: SessionId, arrived: Arrived, buffer: B, length: usize) {
+    pub(super) fn handle_data(&mut self, now: Instant, from: SocketAddr, id: SessionId, arrived: Arrived, buffer: B, length: usize) {
         let trace = Trace { kind: Kind::Data, word: arrived.arrival.psn, length };
         if !self.is_current(now, from, id, &trace) {
             return;
@@ -113,16 +113,25 @@ impl<B: Buffer> Transport<B> {
     #[inline]
     fn is_current(&mut self, now: Instant, from: SocketAddr, id: SessionId, trace: &Trace) -> bool {
         match self.places.get(id.slot()) {
-            Some(Place::Live(s)) if s.id == id && !s.is_down() => {
+            Some(Place::Live(s)) if s.plain_id == id && !s.is_down() => {
                 if s.address == from {
                     return true;
                 }
                 self.statistics.implausible += 1;
                 false
             }
-            Some(Place::Half(h)) if h.id == id && h.address == from => {
+            Some(Place::Half(h)) if h.id == id && h.address == from && h.auth.is_none() => {
                 self.confirm(now, id);
                 true
+            }
+            //= P-AUTH-6
+            Some(Place::Live(s)) if s.id == id && !s.is_down() => {
+                self.statistics.forged += 1;
+                false
+            }
+            Some(Place::Half(h)) if h.id == id && h.address == from => {
+                self.statistics.forged += 1;
+                false
             }
             _ => {
                 self.answer_reset(now, from, Reset { kind: trace.kind, word: trace.word, unknown: id.raw() }, trace.length);
@@ -131,14 +140,14 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
-    fn handle_other(&mut self, now: Instant, from: SocketAddr, packet: &Packet<'_>, length: usize) {
+    pub(super) fn handle_other(&mut self, now: Instant, from: SocketAddr, packet: &Packet<'_>, length: usize) {
         match packet {
             Packet::Data(_) => unreachable!("taken before"),
             Packet::Hello(p) => self.handle_hello(now, from, p),
             Packet::Cookie(p) => self.handle_cookie(now, from, p),
             Packet::Welcome(p) => self.handle_welcome(now, from, p),
-            Packet::Reject(p) => self.handle_reject(from, p),
-            Packet::Reset(p) => self.handle_reset(from, p),
+            Packet::Reject(p) => self.handle_reject(now, from, p),
+            Packet::Reset(p) => self.handle_reset(now, from, p),
             Packet::Ack(p) => {
                 let trace = Trace { kind: Kind::Ack, word: p.ack, length };
                 self.statistics.acks_in += 1;
@@ -190,7 +199,7 @@ impl<B: Buffer> Transport<B> {
         session.life.heard(now);
         //= P-LIFE-4
         let pong = Pong { session: session.peer_id, token: ping.token, echo: ping.timestamp, length: ping.length as u32 };
-        self.answer(from, &Packet::Pong(pong));
+        self.answer_on(id, from, &Packet::Pong(pong));
         self.touch(now, id.slot());
     }
 
@@ -216,14 +225,14 @@ impl<B: Buffer> Transport<B> {
         }
         let ack = CloseAck { session: session.peer_id, psn: close.psn };
         let reason = if session.is_done() { DownReason::Closed } else { DownReason::PeerClosed };
-        self.answer(from, &Packet::CloseAck(ack));
+        self.answer_on(id, from, &Packet::CloseAck(ack));
         self.end(id, reason);
     }
 
     fn handle_close_ack(&mut self, from: SocketAddr, ack: &CloseAck) {
         let id = SessionId(ack.session);
         //= P-CLOSE-3
-        let is_answer = self.places.live(id).is_some_and(|s| s.is_done() && s.address == from && s.tx.end == ack.psn);
+        let is_answer = self.places.live(id).is_some_and(|s| s.plain_id == id && s.is_done() && s.address == from && s.tx.end == ack.psn);
         if is_answer {
             self.end(id, DownReason::Closed);
         } else {
@@ -232,7 +241,7 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// The peer knows nothing of the session.
-    fn handle_reset(&mut self, from: SocketAddr, reset: &Reset) {
+    fn handle_reset(&mut self, now: Instant, from: SocketAddr, reset: &Reset) {
         let known = self.by_path.get(&(from, reset.unknown)).copied();
         let Some((id, session)) = known.and_then(|id| Some((id, self.places.live(id)?))) else {
             self.statistics.unknown_session += 1;
@@ -244,6 +253,13 @@ impl<B: Buffer> Transport<B> {
             return;
         }
         let reason = if session.is_done() { DownReason::Closed } else { DownReason::PeerForgot };
+        //= P-AUTH-10
+        if session.seal.is_some() {
+            session.life.refused(now);
+            if !session.life.is_gone(&self.config) {
+                return self.touch(now, id.slot());
+            }
+        }
         self.statistics.resets_in += 1;
         self.end(id, reason);
     }

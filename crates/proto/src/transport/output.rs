@@ -5,10 +5,12 @@
 use super::Transport;
 use crate::delivery::Buffer;
 use crate::ids::SessionId;
+use crate::packet::auth::WELCOME_BYTES;
 use crate::packet::control::RESET_BYTES;
 use crate::packet::{Packet, Reset};
 use crate::places::Place;
-use crate::session::{Context, Out};
+use crate::session::{Context, Out, Session};
+use crate::tokens::{Rate, Tokens};
 use bellwire_time::Instant;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -16,7 +18,7 @@ use std::collections::VecDeque;
 /// Answers that wait to leave, at most.
 const ANSWERS_MAX: usize = 256;
 /// Bytes of the longest answer (a WELCOME).
-const ANSWER_BYTES: usize = 88;
+const ANSWER_BYTES: usize = WELCOME_BYTES;
 
 /// Packets to be sent, in one contiguous piece.
 #[derive(Debug)]
@@ -54,38 +56,42 @@ struct Answer {
 #[derive(Debug)]
 pub(super) struct Answers {
     waiting: VecDeque<Answer>,
-    /// Tokens for answers to packets without a session, in 1/2^30 (about a nanosecond's worth at
-    /// one per second).
-    tokens: u64,
-    per_second: u32,
-    filled: Instant,
+    /// For answers to packets without a session.
+    tokens: Tokens,
+    rate: Rate,
 }
 
 impl Answers {
     pub(super) fn new(per_second: u32) -> Self {
-        Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: u64::from(per_second) << 26, per_second, filled: Instant(0) }
+        let rate = Rate { per_second, burst: per_second / 16 };
+        Self { waiting: VecDeque::with_capacity(ANSWERS_MAX), tokens: rate.bucket(), rate }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
-    }
-
-    /// Whether one more may be given: so many a second, a sixteenth of that in one burst.
-    //= P-RESET-2
-    fn take_token(&mut self, now: Instant) -> bool {
-        let burst = (u64::from(self.per_second) << 26).max(1 << 30);
-        let passed = now.since(self.filled).0.min(1 << 30);
-        self.filled = now;
-        self.tokens = (self.tokens + passed * u64::from(self.per_second)).min(burst);
-        let has = self.tokens >= 1 << 30;
-        self.tokens -= if has { 1 << 30 } else { 0 };
-        has
     }
 }
 
 enum Piece {
     Scratch(usize),
     Ring { start: usize, length: usize, segment: Option<usize>, fragment: bool },
+}
+
+impl<B: Buffer> Session<B> {
+    /// Seals what leaves now; `None`: nothing may be sealed any more, and nothing leaves.
+    //= P-AUTH-12
+    fn seal_piece(&mut self, now: Instant, piece: Piece, scratch: &mut [u8]) -> Option<Piece> {
+        if self.is_spent() {
+            return None;
+        }
+        match piece {
+            Piece::Scratch(length) => Some(Piece::Scratch(length + self.seal_scratch(now, scratch, length))),
+            Piece::Ring { start, length, segment, .. } => {
+                self.tx.seal(self.seal.as_mut()?, now, start, length, segment.unwrap_or(length));
+                Some(piece)
+            }
+        }
+    }
 }
 
 impl<B: Buffer> Transport<B> {
@@ -122,7 +128,7 @@ impl<B: Buffer> Transport<B> {
                 if opening.next > now {
                     return None;
                 }
-                let length = Packet::Hello(opening.hello(now, &self.config)).emit(&mut self.scratch);
+                let length = opening.hello(now, &self.config, &mut self.scratch);
                 let deadline = opening.deadline();
                 let to = opening.to;
                 self.timers.set(slot, deadline);
@@ -139,7 +145,7 @@ impl<B: Buffer> Transport<B> {
                 }
                 let out = out?;
                 let more = session.has_output(&context);
-                let (to, id, datagram) = (session.address, session.id, session.mtu.current());
+                let (to, id, datagram) = (session.address, session.id, session.mtu.in_ring());
                 let piece = match out {
                     Out::Run(run) => {
                         self.timers.set_earlier(slot, session.tx.deadline(&self.config, &session.rtt));
@@ -151,6 +157,15 @@ impl<B: Buffer> Transport<B> {
                         self.timers.set_earlier(slot, if deadline <= now { Instant(now.0 + 1) } else { deadline });
                         Piece::Scratch(length)
                     }
+                };
+                let piece = if session.seal.is_some() {
+                    let sealed = session.seal_piece(now, piece, &mut self.scratch);
+                    if session.ends_spent(now) {
+                        self.timers.set_earlier(slot, now);
+                    }
+                    sealed?
+                } else {
+                    piece
                 };
                 if more {
                     self.queue_transmit(slot);
@@ -211,14 +226,36 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
+    /// An answer on a session leaves soon.
+    pub(crate) fn answer_on(&mut self, session: SessionId, to: SocketAddr, packet: &Packet<'_>) {
+        let mut bytes = [0; ANSWER_BYTES];
+        let mut length = packet.emit(&mut bytes);
+        let now = self.now;
+        if let Some(live) = self.places.live(session) {
+            //= P-AUTH-12
+            if live.is_spent() {
+                return;
+            }
+            length += live.seal_scratch(now, &mut bytes, length);
+            if live.ends_spent(now) {
+                self.timers.set_earlier(session.slot(), now);
+            }
+        }
+        self.answer_bytes(to, bytes, length);
+    }
+
     /// An answer leaves soon. When too many wait, it is lost: the peer asks again.
     pub(crate) fn answer(&mut self, to: SocketAddr, packet: &Packet<'_>) {
+        let mut bytes = [0; ANSWER_BYTES];
+        let length = packet.emit(&mut bytes);
+        self.answer_bytes(to, bytes, length);
+    }
+
+    pub(crate) fn answer_bytes(&mut self, to: SocketAddr, bytes: [u8; ANSWER_BYTES], length: usize) {
         if self.answers.waiting.len() >= ANSWERS_MAX {
             self.statistics.answers_limited += 1;
             return;
         }
-        let mut bytes = [0; ANSWER_BYTES];
-        let length = packet.emit(&mut bytes);
         self.answers.waiting.push_back(Answer { to, length, bytes });
     }
 
@@ -230,7 +267,7 @@ impl<B: Buffer> Transport<B> {
         if length <= RESET_BYTES {
             return;
         }
-        if !self.answers.take_token(now) {
+        if !self.answers.tokens.take(now, self.answers.rate) {
             self.statistics.answers_limited += 1;
             return;
         }

@@ -3,8 +3,9 @@
 //! in order, one that finds the path idle by a shorter way, and lost ones again.
 
 use super::{State, Tx};
-use crate::config::{Config, DATA_HEADER};
+use crate::config::Config;
 use crate::packet::header::{ACK_NOW, ORDERED, RETRANSMITTED};
+use bellwire_seal::Association;
 use bellwire_time::{Duration, Instant};
 
 /// What all packets that leave now carry.
@@ -97,8 +98,8 @@ impl Tx {
 
     /// The next packets that may leave: one that is lost, or a run of new ones, equal in size but
     /// for the last.
-    pub(crate) fn leave(&mut self, config: &Config, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
-        if let Some(run) = self.leave_again(now, allowance, stamp) {
+    pub(crate) fn leave(&mut self, config: &Config, now: Instant, allowance: Allowance, stamp: &Stamp, seal: Option<&Association>) -> Option<Run> {
+        if let Some(run) = self.leave_again(now, allowance, stamp, seal) {
             return Some(run);
         }
         if self.forced == 0 && !self.may_begin(allowance) {
@@ -147,7 +148,7 @@ impl Tx {
     /// frame begins.
     #[inline]
     pub(crate) fn write_alone(&mut self, config: &Config, allowance: &Allowance, need: usize, stream: u32) -> Option<usize> {
-        if !self.is_idle() || DATA_HEADER + need > allowance.datagram || !self.is_open(*allowance, (DATA_HEADER + need) as u32) {
+        if !self.is_idle() || self.overhead + need > allowance.datagram || !self.is_open(*allowance, (self.overhead + need) as u32) {
             return None;
         }
         self.begin(config, need, Self::lane(stream))
@@ -169,7 +170,7 @@ impl Tx {
         }
     }
 
-    pub(crate) fn leave_again(&mut self, now: Instant, allowance: Allowance, stamp: &Stamp) -> Option<Run> {
+    pub(crate) fn leave_again(&mut self, now: Instant, allowance: Allowance, stamp: &Stamp, seal: Option<&Association>) -> Option<Run> {
         if self.lost.is_empty() {
             return None;
         }
@@ -179,6 +180,8 @@ impl Tx {
             return None;
         }
         self.lost.remove(psn);
+        // Before its header changes, by which it is known.
+        self.unseal(psn, seal);
         self.depart(psn, now, stamp, true);
         self.again_total += 1;
         let slot = *self.slot(psn);

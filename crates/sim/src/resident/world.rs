@@ -41,7 +41,7 @@ impl EndpointWorld {
         for (nic, address) in (0..).zip(&peers) {
             // Each node has one port.
             let Ok(port) = fabric.borrow_mut().attach(*address) else { continue };
-            let port = FabricPort::new(Rc::clone(&fabric), NodeId(nic), port);
+            let port = FabricPort::new(Rc::clone(&fabric), NodeId(nic), port, true);
             let config = config(nic);
             let mut name = [0; 16];
             name[..4].copy_from_slice(&(nic + 1).to_le_bytes());

@@ -4,7 +4,7 @@
 
 use super::{Kind, OptionSpec, Run, Scenario, ScenarioError};
 use bellwire_proto::packet::checksum;
-use bellwire_proto::{Config, Event, NicId, Sent, SessionId, Transport};
+use bellwire_proto::{Buffer, Config, Event, NicId, Sent, SessionId, Transport};
 use bellwire_report::model::{Cell, Column, Report, Table, Unit};
 use bellwire_time::{Duration, Instant};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -105,6 +105,18 @@ struct Datagram {
 impl AsRef<[u8]> for Datagram {
     fn as_ref(&self) -> &[u8] {
         &self.buffer[..self.length]
+    }
+}
+
+impl AsMut<[u8]> for Datagram {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut Rc::make_mut(&mut self.buffer)[..self.length]
+    }
+}
+
+impl Buffer for Datagram {
+    fn truncate(&mut self, length: usize) {
+        self.length = length;
     }
 }
 

@@ -5,8 +5,10 @@ use super::end::{Channel, End};
 use crate::{FaultPlan, LinkSpec, Topology, WhenFull, WorldConfig};
 use bellwire_faults::{Random, Span};
 use bellwire_proto::Config;
+use bellwire_proto::seal::{Cipher, Keys, Limits};
 use bellwire_time::{Duration, Instant};
 use bellwire_via::Reliability;
+use std::sync::Arc;
 
 pub(super) struct Drawn {
     pub topology: Topology,
@@ -20,7 +22,7 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    pub fn new(seed: u64, topology: Option<Topology>, plan: Option<FaultPlan>) -> Self {
+    pub fn new(seed: u64, topology: Option<Topology>, plan: Option<FaultPlan>, keys: bool) -> Self {
         let mut random = Random::new(seed, 0x7_21a1);
         let drawn_topology = draw_topology(&mut random);
         let topology = topology.unwrap_or(drawn_topology);
@@ -30,8 +32,11 @@ impl Drawn {
         if plan.during.is_none() {
             plan.during = Some(Span { from: Instant(0), to: Instant(operations * between.0) });
         }
-        let config =
+        let mut config =
             WorldConfig { turn: Duration(one_of(&mut random, &[100, 200, 1_000, 10_000])), transport: draw_joining(seed, draw_transport(&mut random)) };
+        if keys {
+            config.transport = draw_keys(seed, config.transport);
+        }
         let channels = draw_channels(&mut random, topology.nodes());
         Self { topology, plan, config, channels, operations, between, random }
     }
@@ -97,6 +102,14 @@ fn draw_transport(random: &mut Random) -> Config {
 fn draw_joining(seed: u64, config: Config) -> Config {
     let mut random = Random::new(seed, 0x6a01);
     Config { join_delay: Duration(one_of(&mut random, &[0, 5_000, 5_000, 200_000])), join_bytes_max: one_of(&mut random, &[256, 4096]), ..config }
+}
+
+/// One key for all nodes, and how soon those of sessions change. Drawn apart.
+fn draw_keys(seed: u64, config: Config) -> Config {
+    let mut random = Random::new(seed, 0xae_ad01);
+    let limits = Limits { packets: one_of(&mut random, &[1, 10, 100, 1 << 22]), ..Limits::default() };
+    let cipher = one_of(&mut random, &[Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305]);
+    Config { keys: Some(Arc::new(Keys::shared([7; 32]))), key_limits: limits, cipher, ..config }
 }
 
 fn draw_channels(random: &mut Random, nodes: usize) -> Vec<Channel> {

@@ -123,6 +123,10 @@ impl<W: Wire> Engine<W> {
             }
             Err(LinkFailure::NotReachable) => self.attempt_ends(vi, Err(Error::NotReachable)),
             Err(LinkFailure::LocalLimit) => self.attempt_ends(vi, Err(Error::Resource)),
+            Err(reason) if reason.is_of_keys() => {
+                a.refusal = Some(reason);
+                self.attempt_ends(vi, Err(Error::Key(reason)));
+            }
             Err(reason) => {
                 a.busy = reason == LinkFailure::Busy;
                 if reason.is_of_another_user() {

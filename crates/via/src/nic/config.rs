@@ -7,14 +7,15 @@ use crate::registration_cache::{CACHE_ENTRIES_MAX, CacheAlgorithm, CacheConfig};
 use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::agent::{AgentConfig, AgentError};
 use crate::wire::shm::ProtectionMode;
-use crate::wire::udp::{DIRECTORY_PORT, address_from, host_address};
+use crate::wire::udp::{DIRECTORY_PORT, KEY, KEY_FILE, KEY_HOSTS, address_from, host_address, keys_from_env};
 use crate::wire::users::Allow;
-use crate::wire::{Attach, Seed};
+use crate::wire::{Attach, Keys, Seed};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long waits spin at most, unless told otherwise: about what a sleep and a wake-up cost.
@@ -65,6 +66,9 @@ pub struct NicConfig {
     pub agent: Option<AgentNic>,
     /// Faults on purpose, for what leaves by UDP.
     pub faults: Option<FaultPlan>,
+    /// The keys by which packets to other hosts are authenticated and encrypted; `None`: they are
+    /// not.
+    pub keys: Option<Arc<Keys>>,
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
     /// they were elsewhere: to measure and to test.
     pub shm: bool,
@@ -132,6 +136,7 @@ impl Default for NicConfig {
             allow: Allow::NOBODY,
             agent: None,
             faults: None,
+            keys: None,
             shm: true,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             turn_bytes: TURN_BYTES_DEFAULT,
@@ -149,8 +154,9 @@ impl NicConfig {
     /// ([`Allow::parse`]), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]),
     /// `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`,
     /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
-    /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`), and
-    /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1).
+    /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`),
+    /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1), and
+    /// `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -201,6 +207,7 @@ impl NicConfig {
         if let Some(on) = read("BELLWIRE_SHM", parse_switch)? {
             config.shm = on;
         }
+        config.keys = keys_from_env().map_err(|e| ConfigError { variable: e.variable() })?.map(|loaded| loaded.keys);
         if let Some(port) = read("BELLWIRE_DIRECTORY_PORT", parse_port)?
             && let Some(udp) = &mut config.udp
         {
@@ -223,6 +230,10 @@ impl NicConfig {
     pub(super) fn check(&self) -> Result<(), OpenError> {
         if self.host.is_empty() || self.host.len() > HOST_ADDRESS_BYTES_MAX {
             return Err(OpenError::HostAddress);
+        }
+        //= P-AUTH-3
+        if self.agent.is_some() && self.keys.is_some() {
+            return Err(OpenError::AgentWithKeys);
         }
         if self.memory == MemoryMode::Strict && !kernel_copies() { Err(OpenError::StrictMemory) } else { Ok(()) }
     }
@@ -337,6 +348,10 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Read once more: an error that is copied holds no text. The value may be secret.
+        if let (KEY | KEY_FILE | KEY_HOSTS, Err(e)) = (self.variable, keys_from_env()) {
+            return write!(f, "{e}");
+        }
         let allowed = match self.variable {
             "BELLWIRE_MODE" => "\"mapped\" or \"guarded\"",
             "BELLWIRE_ATTACH" => "\"auto\", \"never\" or \"always\"",
@@ -375,6 +390,8 @@ pub enum OpenError {
     Memory(MemoryError),
     /// The UDP socket: the address is not this host's, the port is taken, or a local limit.
     Udp(SocketAddr, std::io::ErrorKind),
+    /// Caller: keys are set, and packets that go by the host's agent are not authenticated.
+    AgentWithKeys,
     /// The host's agent: there is none, or it refuses.
     Agent(AgentError),
     /// Local limit: no thread for the helper.
@@ -403,6 +420,9 @@ impl fmt::Display for OpenError {
                 "strict memory needs the system call process_vm_readv on this process itself, which the kernel refuses (a seccomp filter, or built without it)",
             ),
             Self::Memory(error) => write!(f, "{error}"),
+            Self::AgentWithKeys => f.write_str(
+                "keys are set (BELLWIRE_KEY_FILE, BELLWIRE_KEY or BELLWIRE_KEY_HOSTS), and packets by the host's agent are not authenticated: unset BELLWIRE_NIC, or the keys",
+            ),
             Self::Agent(error) => write!(f, "{error}"),
             Self::Thread => f.write_str("no thread could be started"),
         }

@@ -5,6 +5,7 @@
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_via::nic::{NicConfig, Udp};
 use bellwire_via::wire::shm::ProtectionMode;
+use bellwire_via::wire::udp::keys_from_env;
 use bellwire_via::{
     Completion, CqHandle, Error, MemAttributes, MemHandle, NetAddress, Nic, Operation, PtagHandle, ReceiveRequest, Reliability, Segment, SendRequest,
     ViAttributes, ViHandle,
@@ -152,8 +153,10 @@ pub fn connect_at(server: &End<'_>, client: &End<'_>, at: &NetAddress) {
 pub fn open_udp(last: u8, faults: &str) -> Nic {
     let id = std::process::id();
     let host = vec![127, (id >> 8) as u8 | 0x80, id as u8, last];
+    // Of the environment, for measurements with keys.
+    let keys = keys_from_env().unwrap().map(|loaded| loaded.keys);
     let faults = (!faults.is_empty()).then(|| faults.parse().unwrap());
-    Nic::open(NicConfig { host, udp: Some(Udp::default()), shm: false, faults, ..NicConfig::default() }).unwrap()
+    Nic::open(NicConfig { host, udp: Some(Udp::default()), shm: false, faults, keys, ..NicConfig::default() }).unwrap()
 }
 
 /// Where such a NIC is found.

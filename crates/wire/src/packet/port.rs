@@ -5,18 +5,18 @@
 use crate::address::NetAddress;
 use crate::time::Instant;
 use crate::{LinkFailure, Rendezvous};
-use bellwire_proto::Transmit;
+use bellwire_proto::{Buffer, Transmit};
 use core::net::SocketAddr;
 
 /// Bytes that stay where they are.
 ///
 /// # Safety
 /// K4: `as_ref` gives the same bytes each time, at the same address, wherever the value is moved,
-/// until it is dropped.
-pub unsafe trait StableBytes: AsRef<[u8]> {}
+/// until it is dropped, unless they are changed by `as_mut` or `truncate`, which needs an exclusive
+/// reference: the transport opens a packet before it delivers it, and no wire does so after.
+pub unsafe trait StableBytes: Buffer {}
 
-// SAFETY: K4: they are on the heap, and change through an exclusive reference only, which no wire
-// takes.
+// SAFETY: K4: they are on the heap, and change through an exclusive reference only.
 unsafe impl StableBytes for Vec<u8> {}
 
 /// Takes back the memory of datagrams that nobody reads any more.
@@ -45,13 +45,25 @@ impl<P: Pool> AsRef<[u8]> for Lent<P> {
     }
 }
 
+impl<P: Pool> AsMut<[u8]> for Lent<P> {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl<P: Pool> Buffer for Lent<P> {
+    fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+}
+
 impl<P: Pool> Drop for Lent<P> {
     fn drop(&mut self) {
         self.pool.give_back(core::mem::take(&mut self.bytes));
     }
 }
 
-// SAFETY: K4: the bytes are on the heap, and nothing but `drop` changes the vector.
+// SAFETY: K4: the bytes are on the heap, and the vector never grows.
 unsafe impl<P: Pool> StableBytes for Lent<P> {}
 
 /// A way for datagrams out and in, time, and a way to find who is at an address. Nothing here

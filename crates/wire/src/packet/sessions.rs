@@ -112,6 +112,10 @@ impl<P: PacketPort> PacketWire<P> {
 pub(super) fn failure_of(reason: FailReason) -> LinkFailure {
     match reason {
         FailReason::PeerFull => LinkFailure::Busy,
+        FailReason::PeerWantsKey => LinkFailure::KeyWanted,
+        FailReason::PeerHasNoKey => LinkFailure::KeyMissing,
+        FailReason::OtherKey => LinkFailure::KeyOther,
+        FailReason::HostUnknown => LinkFailure::KeyUnknown,
         FailReason::NoAnswer | FailReason::NotAccepting | FailReason::Closed => LinkFailure::NobodyThere,
         _ => LinkFailure::PeerMisbehaved,
     }

@@ -27,12 +27,16 @@
 //! was asked; answers are no longer than questions; what a directory does for strangers is bounded.
 //! A lying host can only say where on *its* address to look.
 //!
+//! With keys, questions and answers are sealed, and no others are followed; a directory says that
+//! it has no key, or another one, which ends a question only when its time is over. The process
+//! that answers for an address needs the keys that its peers have: it is one of this host's.
+//!
 //! Here: waiting and asking. What the directory of an address does: `find/directory.rs`.
 
 mod directory;
 mod here;
 
-use super::packet::{Find, Found};
+use super::packet::{self, Find, Found, NoKey};
 use crate::address::NetAddress;
 use crate::time::{Duration, Instant};
 use crate::udp::UdpConfig;
@@ -41,6 +45,7 @@ use crate::udp::find::here::{Here, is_of_this_host};
 use crate::users::{Allow, OwnedName};
 use crate::{LinkFailure, Rendezvous, names};
 use bellwire_memory::{MemoryError, fd_passing};
+use bellwire_proto::seal::Keys;
 use bellwire_proto::{Purpose, Stream};
 use rand_core::Rng;
 use rustix::event::{PollFd, PollFlags, epoll, poll};
@@ -48,6 +53,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::sync::Arc;
 
 /// The directory's UDP port, unless configured.
 pub const DIRECTORY_PORT: u16 = 7118;
@@ -86,6 +92,10 @@ struct Waiting {
 struct Question {
     to: SocketAddr,
     find: Find,
+    /// As it travels.
+    bytes: Vec<u8>,
+    /// A directory does not answer it, it says.
+    refused: Option<NoKey>,
     tries: u32,
     next_at: Instant,
     /// Of two peers: asked again until it is cancelled, for the other may come at any time.
@@ -118,6 +128,8 @@ pub(super) struct Finder {
     next: u64,
     next_timeout: Instant,
     random: Stream,
+    keys: Option<Arc<Keys>>,
+    seals: Stream,
     /// Datagrams that were none of ours.
     pub(super) malformed: u64,
 }
@@ -144,6 +156,8 @@ impl Finder {
             next: 1,
             next_timeout: Instant::NEVER,
             random: config.seed.stream(Purpose::Questions),
+            keys: config.keys.clone(),
+            seals: config.seed.stream(Purpose::Datagrams),
             malformed: 0,
         };
         finder.take_place(now);
@@ -272,7 +286,15 @@ impl Finder {
         if is_here {
             return self.ask_here(now, request, ip, name, patient);
         }
-        let mut question = Question { to: on_link_of(self.own, ip, self.directory_port), find, tries: 0, next_at: now, patient };
+        let bytes = match &self.keys {
+            None => find.store().to_vec(),
+            Some(keys) => match packet::seal_find(keys, &mut self.seals, ip, find) {
+                Some(bytes) => bytes,
+                None => return self.answer(request, Err(LinkFailure::KeyUnknown)),
+            },
+        };
+        let to = on_link_of(self.own, ip, self.directory_port);
+        let mut question = Question { to, find, bytes, refused: None, tries: 0, next_at: now, patient };
         if ask(&mut question, socket, now) {
             self.questions.insert(request, question);
             self.note_timeouts();
@@ -310,7 +332,20 @@ impl Finder {
 
     /// A datagram of [`packet`] that came to the data socket.
     pub(super) fn handle_packet(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
-        let Some(found) = Found::load(bytes) else {
+        let said = self.questions.iter_mut().filter(|(_, q)| q.to == from).find_map(|(r, q)| Some((packet::load_no_key(&q.bytes, bytes)?, *r, q)));
+        if let Some((why, request, question)) = said {
+            question.refused = Some(why);
+            // Without a key there is no answer that could still come.
+            if self.keys.is_none() && why == NoKey::Wanted {
+                self.answer(request, Err(why.failure()));
+            }
+            return;
+        }
+        let found = match &self.keys {
+            None => Found::load(bytes),
+            Some(keys) => packet::open_found(keys, from.ip(), bytes),
+        };
+        let Some(found) = found else {
             self.malformed += 1;
             return;
         };
@@ -335,8 +370,9 @@ impl Finder {
         let due: Vec<u64> = self.questions.iter().filter(|(_, q)| q.next_at <= now).map(|(r, _)| *r).collect();
         for request in due {
             let Some(q) = self.questions.get_mut(&request) else { continue };
-            if q.tries >= FIND_TRIES && !q.patient {
-                self.answer(request, Err(LinkFailure::NobodyThere));
+            if q.tries >= FIND_TRIES && (!q.patient || q.refused.is_some()) {
+                let why = q.refused.map_or(LinkFailure::NobodyThere, NoKey::failure);
+                self.answer(request, Err(why));
             } else if !ask(q, socket, now) {
                 self.answer(request, Err(LinkFailure::NotReachable));
             }
@@ -417,7 +453,7 @@ fn is_readable(fd: &impl AsFd) -> bool {
 fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
     q.tries += 1;
     q.next_at = now + if q.tries > FIND_TRIES { PATIENCE } else { FIND_PERIOD };
-    match socket.send_to(&q.find.store(), q.to) {
+    match socket.send_to(&q.bytes, q.to) {
         Err(e) => !matches!(e.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable | io::ErrorKind::PermissionDenied),
         Ok(_) => true,
     }

@@ -13,11 +13,15 @@ struct Side {
 /// Addresses and ports of this test alone: the last two bytes of the address and the directory's
 /// port by process and number.
 fn side(last: u8, directory: u16) -> Side {
+    side_with(last, directory, None)
+}
+
+fn side_with(last: u8, directory: u16, keys: Option<Arc<Keys>>) -> Side {
     let ip = Ipv4Addr::new(127, 77, std::process::id() as u8, last);
     let socket = UdpSocket::bind((ip, 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let own = socket.local_addr().unwrap();
-    let config = UdpConfig { address: own, directory_port: directory, seed: u64::from(last).into(), faults: None, allow: Allow::NOBODY };
+    let config = UdpConfig { address: own, directory_port: directory, seed: u64::from(last).into(), faults: None, allow: Allow::NOBODY, keys };
     let mut finder = Finder::new(own, &config, Instant(1)).unwrap();
     finder.asks_directory = true;
     Side { socket, finder }
@@ -75,6 +79,56 @@ fn who_waits_is_found_and_who_does_not_is_not() {
     assert_eq!(answer(&mut [&mut a, &mut b], &mut now), (4, Err(LinkFailure::NobodyThere)));
     assert!(now.since(began) >= Duration(FIND_PERIOD.0 * u64::from(FIND_TRIES)));
     assert_eq!(a.finder.next_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn with_keys_only_those_who_have_them_find_and_are_found() {
+    //= P-AUTH-3
+    //= P-AUTH-11
+    let mut now = Instant(1);
+    let keys = |byte| Some(Arc::new(Keys::shared([byte; 32])));
+    let mut b = side_with(20, 30_011, keys(1));
+    let mut plain = side_with(21, 30_011, None);
+    let (at_b, at_plain) = (address(&b, b"here"), address(&plain, b"here"));
+    assert!(b.finder.listen(now, &at_b) && plain.finder.listen(now, &at_plain));
+    let mut request = 0;
+    let mut ask = |asker: &mut Side, of: &mut Side, at: &NetAddress, now: &mut Instant| {
+        request += 1;
+        let own = address(asker, b"");
+        asker.finder.locate(*now, &asker.socket, request, Rendezvous::Client, &own, at);
+        let (of_request, found) = answer(&mut [asker, of], now);
+        assert_eq!(of_request, request);
+        found
+    };
+    let mut friend = side_with(22, 30_011, keys(1));
+    assert_eq!(ask(&mut friend, &mut b, &at_b, &mut now), Ok(b.socket.local_addr().unwrap()));
+    let nowhere = address(&b, b"nowhere");
+    assert_eq!(ask(&mut friend, &mut b, &nowhere, &mut now), Err(LinkFailure::NobodyThere));
+    assert_eq!(ask(&mut friend, &mut plain, &at_plain, &mut now), Err(LinkFailure::KeyMissing));
+    let mut other = side_with(23, 30_011, keys(2));
+    assert_eq!(ask(&mut other, &mut b, &at_b, &mut now), Err(LinkFailure::KeyOther));
+    let mut keyless = side_with(24, 30_011, None);
+    assert_eq!(ask(&mut keyless, &mut b, &at_b, &mut now), Err(LinkFailure::KeyWanted));
+    assert_eq!(ask(&mut keyless, &mut plain, &at_plain, &mut now), Ok(plain.socket.local_addr().unwrap()));
+    // An attacker answers at once, before the directory does, and is not believed.
+    let own = address(&friend, b"");
+    friend.finder.locate(now, &friend.socket, 99, Rendezvous::Client, &own, &at_b);
+    let question = friend.finder.questions[&99].bytes.clone();
+    let to = friend.finder.questions[&99].to;
+    for lie in [
+        Found { nonce: 0, name: names::hash_of(&[&at_b]), user: 0, port: 666 }.store().to_vec(),
+        packet::store_no_key(&question, packet::NoKey::Other),
+        packet::seal_found(
+            &Keys::shared([9; 32]),
+            &mut bellwire_proto::Seed::from(1).stream(Purpose::Datagrams),
+            to.ip(),
+            Found { nonce: 0, name: 0, user: 0, port: 666 },
+        )
+        .unwrap(),
+    ] {
+        friend.finder.handle_packet(now, to, &lie);
+    }
+    assert_eq!(answer(&mut [&mut friend, &mut b], &mut now), (99, Ok(b.socket.local_addr().unwrap())));
 }
 
 #[test]

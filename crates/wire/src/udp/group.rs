@@ -2,6 +2,7 @@
 //! Sockets of IP multicast groups. The kernel and the network know the members: a datagram leaves
 //! once, however many members there are, and a member makes nobody send anything.
 
+use bellwire_proto::seal::Keys;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -20,6 +21,11 @@ pub struct GroupSender {
     socket: UdpSocket,
     /// Index of the interface; for IPv6.
     interface: u32,
+}
+
+/// Datagrams to groups are not authenticated: a NIC with keys has no groups.
+fn without_keys(keys: Option<&Keys>) -> io::Result<()> {
+    if keys.is_some() { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
 }
 
 fn open(at: &SocketAddr, is_shared: bool) -> io::Result<UdpSocket> {
@@ -56,11 +62,14 @@ fn only_where_joined(socket: &UdpSocket) -> io::Result<()> {
 }
 
 impl GroupSocket {
-    /// Joins a group at a port, by the interface that has the address `own`.
+    /// Joins a group at a port, by the interface that has the address `own`, for a NIC with these
+    /// keys.
     ///
     /// # Errors
-    /// Those of the system: no such interface, no descriptors, too many groups.
-    pub fn join(group: IpAddr, port: u16, own: IpAddr) -> io::Result<Self> {
+    /// `Unsupported`: the NIC has keys. Those of the system: no such interface, no descriptors, too
+    /// many groups.
+    pub fn join(group: IpAddr, port: u16, own: IpAddr, keys: Option<&Keys>) -> io::Result<Self> {
+        without_keys(keys)?;
         let socket = match (group, own) {
             (IpAddr::V4(group), IpAddr::V4(own)) => {
                 let socket = open(&(group, port).into(), true)?;
@@ -97,12 +106,13 @@ impl AsFd for GroupSocket {
 }
 
 impl GroupSender {
-    /// A socket at `own`, which receivers see, that sends by its interface. Members of this host
-    /// get what it sends, too.
+    /// A socket at `own`, which receivers see, that sends by its interface, for a NIC with these
+    /// keys. Members of this host get what it sends, too.
     ///
     /// # Errors
-    /// Those of the system.
-    pub fn new(own: IpAddr) -> io::Result<Self> {
+    /// `Unsupported`: the NIC has keys. Those of the system.
+    pub fn new(own: IpAddr, keys: Option<&Keys>) -> io::Result<Self> {
+        without_keys(keys)?;
         let interface = if own.is_ipv6() { interface_of(own)? } else { 0 };
         let at: SocketAddr = match own {
             IpAddr::V4(ip) => (ip, 0).into(),
@@ -142,6 +152,15 @@ mod tests {
         Some((room, from))
     }
 
+    #[test]
+    fn a_nic_with_keys_has_no_groups() {
+        //= P-AUTH-3
+        let (own, group) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([239, 255, 71, 3]));
+        let keys = Keys::shared([1; 32]);
+        assert_eq!(GroupSocket::join(group, 0, own, Some(&keys)).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        assert_eq!(GroupSender::new(own, Some(&keys)).unwrap_err().kind(), io::ErrorKind::Unsupported);
+    }
+
     /// All members of the host get a copy each, longer than a packet of Ethernet too, and know the
     /// sender; those of another group or port get none.
     #[test]
@@ -149,9 +168,9 @@ mod tests {
         let own = IpAddr::from([127, 0, 0, 1]);
         let (group, other) = (IpAddr::from([239, 255, 71, 1]), IpAddr::from([239, 255, 71, 2]));
         let port = 20_000 + (std::process::id() % 20_000) as u16;
-        let members = [GroupSocket::join(group, port, own).unwrap(), GroupSocket::join(group, port, own).unwrap()];
-        let others = [GroupSocket::join(other, port, own).unwrap(), GroupSocket::join(group, port + 1, own).unwrap()];
-        let sender = GroupSender::new(own).unwrap();
+        let members = [GroupSocket::join(group, port, own, None).unwrap(), GroupSocket::join(group, port, own, None).unwrap()];
+        let others = [GroupSocket::join(other, port, own, None).unwrap(), GroupSocket::join(group, port + 1, own, None).unwrap()];
+        let sender = GroupSender::new(own, None).unwrap();
         for length in [0, 1, 5000] {
             sender.send(group, port, &vec![7; length]).unwrap();
             for member in &members {

@@ -8,6 +8,7 @@
 //! | file | concern |
 //! |---|---|
 //! | `sockets.rs`, `options.rs` | the socket, and what it leaves away |
+//! | `keys.rs` | the keys that the environment names |
 //! | `find.rs`, `interface.rs` | the directory of names; the address of this NIC |
 //! | `buffers.rs`, `segments.rs` | where datagrams arrive; several packets by one call |
 //! | `guard.rs` | when the helper thread looks after packets that wait |
@@ -20,6 +21,7 @@ pub(crate) mod find;
 mod group;
 pub(crate) mod guard;
 mod interface;
+mod keys;
 mod options;
 pub(crate) mod packet;
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub(crate) use find::others_listen;
 pub use find::{DIRECTORY_PORT, socket_address};
 pub use group::{GroupSender, GroupSocket};
 pub use interface::address_from;
+pub use keys::{KEY, KEY_FILE, KEY_HOSTS, KeysError, LoadedKeys, keys_from_env};
 pub use options::without_fragments;
 
 use super::packet::PacketPort;
@@ -42,6 +45,7 @@ use crate::time::{Duration, Instant};
 use crate::users::Allow;
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
+use bellwire_proto::seal::Keys;
 use bellwire_proto::{NicId, Seed, Transmit};
 use buffers::Buffers;
 use find::Finder;
@@ -91,6 +95,8 @@ pub struct UdpConfig {
     pub faults: Option<FaultPlan>,
     /// Other users of this host that are looked for; if it names any, no others are.
     pub allow: Allow,
+    /// The keys of packets; `None`: they are not authenticated.
+    pub keys: Option<Arc<Keys>>,
 }
 
 /// Packets that the socket did not take.
@@ -128,6 +134,7 @@ pub struct UdpPort {
     too_big: VecDeque<(SocketAddr, usize)>,
     refused: VecDeque<SocketAddr>,
     struck: Option<Box<Struck>>,
+    keys: Option<Arc<Keys>>,
     guard: Guard,
 }
 
@@ -156,6 +163,7 @@ impl UdpPort {
             too_big: VecDeque::new(),
             refused: VecDeque::new(),
             struck,
+            keys: config.keys.clone(),
             guard: Guard::new().map_err(io::Error::other)?,
         })
     }
@@ -225,6 +233,7 @@ impl UdpPort {
             run_bytes_max: RUN_BYTES_MAX,
             unreachable_after: UNREACHABLE_AFTER,
             retries_max: RETRIES_MAX,
+            keys: self.keys.clone(),
             run_packets_max: self.sockets.first().state.max_gso_segments(),
             ..bellwire_proto::Config::default()
         })

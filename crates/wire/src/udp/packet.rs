@@ -6,6 +6,24 @@
 //!  FIND   0 kind 0xf1   1 version   2-7 zero    8-15 nonce   16-31 name   32-63 zero     as long as no answer is
 //!  FOUND  0 kind 0xf2   1 version   2-3 port (0: nobody waits there)   4-7 user id   8-15 nonce   16-31 name
 //! ```
+//!
+//! With keys both are the content of a sealed datagram (`bellwire-seal`), with zeros behind the
+//! question so that no answer is longer:
+//!
+//! ```text
+//!  sealed FIND    0xf3   1 version   2-7 zero   8-35 random   36- sealed: FIND, 16 zeros, tag
+//!  sealed FOUND   0xf4   1 version   2-7 zero   8-35 random   36- sealed: FOUND, tag
+//!  NO_KEY         0xf5   1 version   2 reason   3-7 zero   8-35 bytes 8-35 of the question
+//! ```
+//!
+//! NO_KEY says why a question is not answered: 1 it is not sealed, and has to be; 2 no key here; 3
+//! another key. An asker with a key takes it for a hint, for anybody who saw the question can send
+//! it.
+
+use crate::LinkFailure;
+use bellwire_proto::Stream;
+use bellwire_proto::seal::{DATAGRAM_OVERHEAD, Keys, Purpose};
+use std::net::IpAddr;
 
 /// Bytes of FIND and FOUND.
 pub(crate) const FIND_BYTES: usize = 64;
@@ -15,12 +33,96 @@ pub(crate) const WAITS_BYTES: usize = 4;
 
 const FIND: u8 = 0xf1;
 const FOUND: u8 = 0xf2;
+const SEALED_FIND: u8 = 0xf3;
+const SEALED_FOUND: u8 = 0xf4;
+const NO_KEY: u8 = 0xf5;
 const VERSION: u8 = 2;
 const WAITS_VERSION: u8 = 1;
+/// Bytes of a sealed datagram that anybody can read, before its random ones.
+const CLEAR: usize = 8;
+const RANDOM: usize = 28;
+/// Zeros behind a question that is sealed.
+const PADDING: usize = 16;
+/// Bytes of the sealed ones and of their refusal.
+pub(super) const SEALED_FIND_BYTES: usize = CLEAR + DATAGRAM_OVERHEAD + FIND_BYTES + PADDING;
+const NO_KEY_BYTES: usize = CLEAR + RANDOM;
+/// The longest datagram of ours.
+pub(super) const LONGEST: usize = SEALED_FIND_BYTES;
+
+/// Why a directory does not answer a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum NoKey {
+    /// It answers sealed questions only.
+    Wanted = 1,
+    /// It has no key.
+    Missing = 2,
+    /// It has another one.
+    Other = 3,
+}
+
+impl NoKey {
+    pub(super) const fn failure(self) -> LinkFailure {
+        match self {
+            Self::Wanted => LinkFailure::KeyWanted,
+            Self::Missing => LinkFailure::KeyMissing,
+            Self::Other => LinkFailure::KeyOther,
+        }
+    }
+
+    fn load(raw: u8) -> Option<Self> {
+        [Self::Wanted, Self::Missing, Self::Other].into_iter().find(|r| *r as u8 == raw)
+    }
+}
+
+/// Whether it is a sealed question.
+pub(super) fn is_sealed_find(b: &[u8]) -> bool {
+    b.len() == SEALED_FIND_BYTES && b[0] == SEALED_FIND && b[1] == VERSION && zero(&b[2..CLEAR])
+}
+
+/// The question, sealed for the host that is asked.
+//= P-AUTH-11
+pub(super) fn seal_find(keys: &Keys, random: &mut Stream, to: IpAddr, find: Find) -> Option<Vec<u8>> {
+    let mut clear = [0; CLEAR];
+    (clear[0], clear[1]) = (SEALED_FIND, VERSION);
+    keys.seal_datagram(random, Purpose::Find, Some(to), &clear, &[&find.store()[..], &[0; PADDING]].concat())
+}
+
+pub(super) fn open_find(keys: &Keys, from: IpAddr, b: &[u8]) -> Option<Find> {
+    let content = keys.open_datagram(Purpose::Find, Some(from), CLEAR, b).filter(|c| c.len() == FIND_BYTES + PADDING)?;
+    Find::load(&content[..FIND_BYTES])
+}
+
+pub(super) fn seal_found(keys: &Keys, random: &mut Stream, to: IpAddr, found: Found) -> Option<Vec<u8>> {
+    let mut clear = [0; CLEAR];
+    (clear[0], clear[1]) = (SEALED_FOUND, VERSION);
+    keys.seal_datagram(random, Purpose::Find, Some(to), &clear, &found.store())
+}
+
+pub(super) fn open_found(keys: &Keys, from: IpAddr, b: &[u8]) -> Option<Found> {
+    if b.first() != Some(&SEALED_FOUND) || b.get(1) != Some(&VERSION) || !b.get(2..CLEAR).is_some_and(zero) {
+        return None;
+    }
+    Found::load(&keys.open_datagram(Purpose::Find, Some(from), CLEAR, b)?)
+}
+
+/// That a question is not answered, sealed or not.
+pub(super) fn store_no_key(question: &[u8], why: NoKey) -> Vec<u8> {
+    let mut b = vec![0; CLEAR];
+    (b[0], b[1], b[2]) = (NO_KEY, VERSION, why as u8);
+    b.extend(question.iter().skip(CLEAR).take(RANDOM));
+    b
+}
+
+/// Why the question is not answered, if `b` says that of it.
+pub(super) fn load_no_key(question: &[u8], b: &[u8]) -> Option<NoKey> {
+    let fine = b.len() == NO_KEY_BYTES && b[0] == NO_KEY && b[1] == VERSION && zero(&b[3..CLEAR]) && question.get(CLEAR..CLEAR + RANDOM) == Some(&b[CLEAR..]);
+    if fine { NoKey::load(b[2]) } else { None }
+}
 
 /// Whether a datagram is none of the transport's.
 pub(crate) fn is_ours(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(&(FIND | FOUND)))
+    matches!(bytes.first(), Some(&(FIND..=NO_KEY)))
 }
 
 /// Who waits under this name?
@@ -105,6 +207,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn sealed_ones_are_read_by_those_with_the_key_alone() {
+        //= P-AUTH-11
+        let mut random = bellwire_proto::Seed::from(3).stream(bellwire_proto::Purpose::Datagrams);
+        let (keys, others) = (Keys::shared([1; 32]), Keys::shared([2; 32]));
+        let at = IpAddr::from([10, 0, 0, 1]);
+        let (find, found) = (Find { nonce: 5, name: 77 }, Found { nonce: 5, name: 77, user: 1000, port: 9 });
+        let question = seal_find(&keys, &mut random, at, find).unwrap();
+        assert!(is_sealed_find(&question) && is_ours(&question) && !question.windows(16).any(|w| w == 77u128.to_le_bytes()));
+        assert_eq!((open_find(&keys, at, &question), open_find(&others, at, &question)), (Some(find), None));
+        let answer = seal_found(&keys, &mut random, at, found).unwrap();
+        assert!(is_ours(&answer) && answer.len() <= question.len());
+        assert_eq!((open_found(&keys, at, &answer), open_found(&others, at, &answer)), (Some(found), None));
+        assert!(open_find(&keys, at, &answer).is_none() && open_found(&keys, at, &question).is_none());
+        for (what, bytes) in [(0, &question), (1, &answer)] {
+            for bit in 0..bytes.len() * 8 {
+                let mut bent = bytes.clone();
+                bent[bit / 8] ^= 1 << (bit % 8);
+                assert!(if what == 0 { open_find(&keys, at, &bent).is_none() } else { open_found(&keys, at, &bent).is_none() });
+            }
+        }
+        let plain = find.store();
+        let wanted = store_no_key(&plain, NoKey::Wanted);
+        assert_eq!((load_no_key(&plain, &wanted), load_no_key(&question, &wanted)), (Some(NoKey::Wanted), None));
+        let refusal = store_no_key(&question, NoKey::Other);
+        assert_eq!((load_no_key(&question, &refusal), load_no_key(&answer, &refusal)), (Some(NoKey::Other), None));
+        assert!(is_ours(&refusal) && refusal.len() <= question.len());
+    }
+
+    #[test]
     fn they_survive_and_nothing_else_does() {
         let find = Find { nonce: 0x0102_0304_0506_0708, name: u128::MAX / 3 };
         let found = Found { nonce: 7, name: 9, user: 1000, port: 4711 };
@@ -126,5 +257,6 @@ mod tests {
         assert_eq!(load_port(&store_port(7118)), Some(7118));
         assert!(load_port(&store_port(0)).is_none() && load_port(&[]).is_none() && load_port(&[3, 0, 1, 1]).is_none());
         const { assert!(FOUND_BYTES <= FIND_BYTES, "an answer is no longer than its question") }
+        const { assert!(CLEAR + DATAGRAM_OVERHEAD + FOUND_BYTES <= SEALED_FIND_BYTES && NO_KEY_BYTES <= FIND_BYTES) }
     }
 }

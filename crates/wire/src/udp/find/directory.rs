@@ -4,7 +4,7 @@
 
 use crate::time::{Duration, Instant};
 use crate::udp::find::{ASKED, DIRECTORY, Finder, HOLDER, PER_LOOK, SUCCESSION, is_readable, on_link_of};
-use crate::udp::packet::{self, FIND_BYTES, Find, Found};
+use crate::udp::packet::{self, Find, Found, NoKey};
 use bellwire_memory::fd_passing::Socket;
 use bellwire_memory::{MemoryError, fd_passing};
 use rustix::event::epoll;
@@ -116,14 +116,36 @@ impl Finder {
     pub(super) fn take_questions(&mut self, now: Instant) {
         for _ in 0..PER_LOOK {
             let Place::Directory { socket, .. } = &self.place else { return };
-            let mut bytes = [0; FIND_BYTES + 1];
+            let mut bytes = [0; packet::LONGEST + 1];
             let Ok((n, from)) = socket.recv_from(&mut bytes) else { return };
-            let Some(find) = Find::load(&bytes[..n]) else {
-                self.malformed += 1;
-                continue;
-            };
-            self.take_question(now, from, find);
+            if let Some(find) = self.read_question(from, &bytes[..n]) {
+                self.take_question(now, from, find);
+            }
         }
+    }
+
+    /// What a question asks, if it may: with keys only sealed ones are answered.
+    //= P-AUTH-11
+    fn read_question(&mut self, from: SocketAddr, bytes: &[u8]) -> Option<Find> {
+        let plain = Find::load(bytes);
+        let is_sealed = packet::is_sealed_find(bytes);
+        let refusal = match (&self.keys, plain, is_sealed) {
+            (None, Some(find), _) => return Some(find),
+            (Some(keys), _, true) => match packet::open_find(keys, from.ip(), bytes) {
+                Some(find) => return Some(find),
+                None => packet::store_no_key(bytes, NoKey::Other),
+            },
+            (None, None, true) => packet::store_no_key(bytes, NoKey::Missing),
+            (Some(_), Some(_), _) => packet::store_no_key(bytes, NoKey::Wanted),
+            (_, None, false) => {
+                self.malformed += 1;
+                return None;
+            }
+        };
+        if let Place::Directory { socket, .. } = &self.place {
+            let _ = socket.send_to(&refusal, from);
+        }
+        None
     }
 
     fn take_question(&mut self, now: Instant, from: SocketAddr, find: Find) {
@@ -165,11 +187,19 @@ impl Finder {
         }
     }
 
-    pub(super) fn say(&self, to: SocketAddr, find: Find, user: u32, port: Option<u16>) {
+    pub(super) fn say(&mut self, to: SocketAddr, find: Find, user: u32, port: Option<u16>) {
+        let user = if port.is_some() { user } else { 0 };
+        let found = Found { nonce: find.nonce, name: find.name, user, port: port.unwrap_or(0) };
+        let bytes = match &self.keys {
+            None => found.store().to_vec(),
+            Some(keys) => match packet::seal_found(keys, &mut self.seals, to.ip(), found) {
+                Some(bytes) => bytes,
+                None => return,
+            },
+        };
         if let Place::Directory { socket, .. } = &self.place {
             // Lost, it is asked again.
-            let user = if port.is_some() { user } else { 0 };
-            let _ = socket.send_to(&Found { nonce: find.nonce, name: find.name, user, port: port.unwrap_or(0) }.store(), to);
+            let _ = socket.send_to(&bytes, to);
         }
     }
 
