@@ -40,6 +40,8 @@ refused() { # environment, words of the reason
 refused BELLWIRE_AM=v9 'BELLWIRE_AM=v9'
 refused 'BELLWIRE_AM=v3 BELLWIRE_AM_CREDITS=0' BELLWIRE_AM_CREDITS=0
 refused 'BELLWIRE_AM=v3 BELLWIRE_VIPL=/nowhere/libvipl.so.1' /nowhere
+mapping=native
+check '' "$bellwire" run -n 3 ./storm 3000 move
 for mapping in v3 v1; do
     check '' ./calls
     for way in '' "$guarded" "$udp" "$udp $faults"; do

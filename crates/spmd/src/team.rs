@@ -190,7 +190,18 @@ impl<B: Layer> Team<B> {
     /// # Errors
     /// As there.
     pub fn settle(&self) -> Result<(), Error> {
-        settled(&*self.bundle, self.endpoint)?;
+        self.settle_at(Some((&*self.bundle, self.endpoint)))
+    }
+
+    /// As [`settle`](Self::settle), for callers that may have moved the endpoint: where it is now.
+    /// `None`: it is no more.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settle_at(&self, place: Option<(&B, EndpointId)>) -> Result<(), Error> {
+        if let Some((bundle, endpoint)) = place {
+            settled(bundle, endpoint)?;
+        }
         self.barrier()?;
         self.collective.settle(&*self.bundle)
     }

@@ -10,7 +10,8 @@ use bellwire_spmd::layer::{Back, Heard, Layer, NameBytes, OnDeparture, OnMessage
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A bundle.
+/// A bundle; a copy is a share of it.
+#[derive(Clone)]
 pub(crate) enum Carrier {
     Native(Arc<bellwire_am::Bundle>),
     Vi(Arc<amvia::Bundle>),

@@ -3,8 +3,9 @@
 
 use crate::carrier::{Carrier, OnVi};
 use crate::handlers::token;
-use crate::objects::{AM_Terminate, BundleObject, EndpointObject, Guard, Library, init, open};
+use crate::objects::{AM_Terminate, BundleObject, EndpointObject, Guard, Library, endpoint, init, library, open};
 use crate::types::{BAD_ARG, IN_USE, NOT_INIT, OK, code, put};
+use bellwire_am::EndpointId;
 use bellwire_job::Job;
 use bellwire_spmd::layer::Layer;
 use bellwire_spmd::{Error, Team, open_device};
@@ -16,7 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const JOB: c_int = 64;
 const LOST: c_int = 65;
 
-static TEAM: Mutex<Option<Arc<AnyTeam>>> = Mutex::new(None);
+static TEAM: Mutex<Option<Started>> = Mutex::new(None);
+
+/// The team, and what the program was given as its endpoint, which it may move or free.
+struct Started {
+    team: Arc<AnyTeam>,
+    endpoint: usize,
+}
 
 /// The team, on whichever carries its messages.
 enum AnyTeam {
@@ -45,13 +52,13 @@ fn set_reason(text: String) {
     let _ = REASON.try_with(|reason| *reason.borrow_mut() = text);
 }
 
-fn lock() -> MutexGuard<'static, Option<Arc<AnyTeam>>> {
+fn lock() -> MutexGuard<'static, Option<Started>> {
     TEAM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The team, without its lock: others may ask for their rank while this thread waits.
 fn team() -> Option<Arc<AnyTeam>> {
-    lock().clone()
+    lock().as_ref().map(|started| Arc::clone(&started.team))
 }
 
 fn outcome(outcome: Result<(), Error>) -> c_int {
@@ -88,15 +95,15 @@ pub unsafe extern "C" fn AMX_Start(eb: *mut *mut BundleObject, ep: *mut *mut End
         return failure(IN_USE, "AMX_Start has been called before");
     }
     let started = start();
-    let (team, bundle, endpoint) = match started {
+    let (team, bundle, given) = match started {
         Ok(started) => started,
         Err(e) => return outcome(Err(e)),
     };
-    *current = Some(Arc::new(team));
+    *current = Some(Started { team: Arc::new(team), endpoint: given.addr() });
     // SAFETY: C1, not NULL.
     unsafe {
         eb.write(bundle);
-        ep.write(endpoint);
+        ep.write(given);
     }
     OK
 }
@@ -161,6 +168,17 @@ fn finish_start<B: Layer>(
     }
 }
 
+/// Where the program's endpoint is now, if it is there.
+fn place_of(at: usize) -> Option<(Carrier, EndpointId)> {
+    let library = library().ok()?;
+    if !library.endpoints.contains(&at) {
+        return None;
+    }
+    // SAFETY: it is in the list, so nobody frees it before the library's lock is given back.
+    let (carrier, id) = unsafe { endpoint(core::ptr::with_exposed_provenance_mut(at)) }.ok()?;
+    Some((carrier.clone(), id))
+}
+
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Finish() -> c_int {
@@ -170,7 +188,13 @@ pub extern "C" fn AMX_Finish() -> c_int {
     }
     // It keeps its place until it is over: a barrier of another thread is the program's error, and
     // gives one.
-    let ended = outcome(each!(team, t => t.settle()));
+    let at = lock().as_ref().map(|started| started.endpoint);
+    let place = at.and_then(place_of);
+    let ended = outcome(match (&*team, &place) {
+        (AnyTeam::Native(team), Some((Carrier::Native(bundle), id))) => team.settle_at(Some((bundle, *id))),
+        (AnyTeam::Vi(team), Some((Carrier::Vi(bundle), id))) => team.settle_at(Some((&OnVi(Arc::clone(bundle)), *id))),
+        _ => each!(team, t => t.settle_at(None)),
+    });
     *lock() = None;
     drop(team);
     AM_Terminate();
