@@ -50,6 +50,7 @@ pub mod direct_epoch;
 pub mod door;
 pub mod error;
 pub mod event;
+#[cfg(not(loom))]
 pub mod fd_passing;
 pub mod fd_table;
 pub mod fork_mark;
