@@ -85,7 +85,7 @@ pub fn control(engine: &mut Engine<ShmWire>) {
 
 /// A peer with a link.
 pub struct Outsider {
-    pub socket: OwnedFd,
+    pub socket: fd_passing::Socket,
     pub out: Region,
     pub payload: Region,
     pub catalogue: Region,

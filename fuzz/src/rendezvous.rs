@@ -19,7 +19,7 @@ struct Stage {
     /// Where the outsider listens.
     theirs: OwnedFd,
     their_address: NetAddress,
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<fd_passing::Socket>,
     /// The NIC's id, once it was told.
     id: [u8; 16],
 }
