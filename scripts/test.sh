@@ -164,6 +164,7 @@ if [ "$mode" = long ]; then
     part sisci-kills make -s -C tests/sisci check-long LIBSISCI="$target/release/libsisci.so" OUT="$target/tests-sisci"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part agent-long tests/agent/check.sh "$target/installed" "$target/tests-agent" long
+    part keys-suites cargo test --locked --release -p bellwire-conformance --test udp -- --ignored udp_keys
     part agent-suites cargo test --locked --release -p bellwire-conformance --test agent -- --ignored
     part hostile-long make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=60
     part sim-long   "$target/release/bellwire" sim --seeds "${BELLWIRE_SIM_SEEDS:-1000000}"
