@@ -102,9 +102,6 @@ lane_verbs() {
 }
 lane_rust() {
     part rust      rust
-    # These run programs that the tests in Rust have built.
-    part locks     tests/locks.sh "$target/tests-locks"
-    part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
 }
 lane lane_c
 lane lane_verbs
@@ -127,6 +124,9 @@ lane_hosts() {
     part hosts-stacks tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks"
 }
 lane_suite() {
+    # These run programs that the tests in Rust have built.
+    part locks     tests/locks.sh "$target/tests-locks"
+    part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
     part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
     part refusals  env LD_LIBRARY_PATH="$target/installed/lib" scripts/refusals.sh "$target/installed/bin/bellwire" "$target/examples-c"
     split_part random-splitc random_split_c 1 10 3

@@ -2,7 +2,7 @@
 //! Random programs under random faults: seeds that once failed, then new ones. A seed that fails is
 //! printed with the way to see it again.
 //!
-//! `BELLWIRE_SEEDS=N` sets how many new seeds there are (500), `BELLWIRE_FIRST_SEED=N` the first
+//! `BELLWIRE_SEEDS=N` sets how many new seeds there are (300), `BELLWIRE_FIRST_SEED=N` the first
 //! (1).
 
 use bellwire_sim::trial::{self, Options, Outcome};
@@ -61,7 +61,7 @@ fn kept_seeds() {
 
 #[test]
 fn new_seeds() {
-    let (first, count) = (number("BELLWIRE_FIRST_SEED", 1), number("BELLWIRE_SEEDS", 500));
+    let (first, count) = (number("BELLWIRE_FIRST_SEED", 1), number("BELLWIRE_SEEDS", 300));
     let failed = run_all(&(first..first + count).collect::<Vec<_>>());
     assert!(failed.is_empty(), "{} of {count} seeds failed: {:?}", failed.len(), failed.iter().map(|(seed, _)| seed).collect::<Vec<_>>());
 }
@@ -69,7 +69,7 @@ fn new_seeds() {
 /// Keys change meanwhile, and nothing but their tags finds corrupted packets.
 #[test]
 fn new_seeds_with_keys() {
-    let (first, count) = (number("BELLWIRE_FIRST_SEED", 1), number("BELLWIRE_SEEDS", 500) / 5);
+    let (first, count) = (number("BELLWIRE_FIRST_SEED", 1), number("BELLWIRE_SEEDS", 300) / 3);
     let seeds: Vec<u64> = kept().into_iter().chain(first..first + count).collect();
     let failed = run_all_of(&seeds, true);
     assert!(failed.is_empty(), "{} of {} seeds failed: {:?}", failed.len(), seeds.len(), failed.iter().map(|(seed, _)| seed).collect::<Vec<_>>());
