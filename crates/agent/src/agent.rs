@@ -15,10 +15,10 @@ use bellwire_time::{Duration, Instant};
 use bellwire_wire::agent::messages::Label;
 use bellwire_wire::agent::name_of_agent;
 use bellwire_wire::agent::segment::{AgentEnd, AgentPage, State, fence_before_look};
+use bellwire_wire::clock::clock;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -82,12 +82,6 @@ pub struct Agent {
     network_is_busy: bool,
     /// The descriptor given to [`run`](Self::run) is readable.
     must_stop: bool,
-}
-
-/// The time, on the clock that programs use.
-fn clock() -> Instant {
-    let t = clock_gettime(ClockId::Monotonic);
-    Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }
 
 /// As many descriptors as this process may have; how many connections that is.

@@ -7,14 +7,10 @@ use crate::endpoints::{PARKED_BYTES_MAX, PARKED_MAX};
 use crate::network::{HEADER_BYTES, Header};
 use bellwire_memory::packet_ring::{Corrupt, Record};
 use bellwire_residency::EndpointId;
-use bellwire_wire::agent::directory;
 use bellwire_wire::agent::segment::{AgentEnd, Kind};
+use bellwire_wire::agent::{SHOWN_BYTES, directory, is_data};
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of a refused packet that its sender is shown: the header of a data packet.
-const SHOWN_BYTES: usize = 32;
-/// The first byte of a data packet, version and kind.
-const DATA: u8 = 0x11;
 /// Datagrams of other agents taken in a round.
 const DATAGRAMS_PER_ROUND: usize = 64;
 
@@ -50,12 +46,14 @@ impl Packet<'_> {
         }
     }
 
-    fn is_data(&self) -> bool {
-        let mut first = [0];
-        self.length() >= SHOWN_BYTES && {
-            self.copy(&mut first);
-            first[0] == DATA
+    /// Of a data packet: what its sender is shown if it is refused.
+    fn shown(&self) -> Option<[u8; SHOWN_BYTES]> {
+        if self.length() < SHOWN_BYTES {
+            return None;
         }
+        let mut begin = [0; SHOWN_BYTES];
+        self.copy(&mut begin);
+        is_data(&begin).then_some(begin)
     }
 }
 
@@ -63,8 +61,8 @@ impl Packet<'_> {
 enum Fate {
     /// Delivered, or lost where that is allowed.
     Done,
-    /// Its receiver is not resident.
-    Refused,
+    /// Its receiver is not resident; what its sender is shown.
+    Refused([u8; SHOWN_BYTES]),
     /// There is no such endpoint.
     Gone,
 }
@@ -150,11 +148,7 @@ impl Agent {
         } else {
             match self.deliver(network, to.port(), from, Packet::InRing(end, record, length)) {
                 Ok(Fate::Done) => return None,
-                Ok(Fate::Refused) => {
-                    let mut shown = [0; SHOWN_BYTES];
-                    end.copy_packet(record, &mut shown);
-                    (Kind::NotResident, shown.to_vec())
-                }
+                Ok(Fate::Refused(shown)) => (Kind::NotResident, shown.to_vec()),
                 Ok(Fate::Gone) => (Kind::Gone, Vec::new()),
                 Err(broken) => return Some(broken),
             }
@@ -183,11 +177,10 @@ impl Agent {
             }
             self.demand(place);
             // Only of data is there a refusal; its sender tries again, anything else is lost.
-            if is_kept || !packet.is_data() {
-                return Ok(Fate::Done);
-            }
+            let shown = if is_kept { None } else { packet.shown() };
+            let Some(shown) = shown else { return Ok(Fate::Done) };
             self.counters.not_resident += 1;
-            return Ok(Fate::Refused);
+            return Ok(Fate::Refused(shown));
         };
         match packet.deliver(&from, end) {
             Ok(true) => endpoint.traffic.received += 1,
@@ -243,7 +236,7 @@ impl Agent {
             }
             Kind::Packet => match self.deliver(header.network, header.to, from, Packet::Here(packet)) {
                 Ok(Fate::Done) => {}
-                Ok(Fate::Refused) => answer(self, Kind::NotResident, &packet[..SHOWN_BYTES]),
+                Ok(Fate::Refused(shown)) => answer(self, Kind::NotResident, &shown),
                 Ok(Fate::Gone) => answer(self, Kind::Gone, &[]),
                 Err(broken) => self.end_endpoint(broken),
             },

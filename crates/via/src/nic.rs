@@ -66,6 +66,7 @@ mod watches;
 
 use crate::handles::{CqHandle, ViHandle, WorkQueueKind};
 use crate::request::{ReceiveRequest, SendRequest};
+pub use crate::wire::clock::clock;
 pub use config::{Adoption, AgentNic, ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use driven::{Driven, HeldMachine};
 pub use machine::Machine;
@@ -92,7 +93,7 @@ use give_way::Poller;
 use handler_list::ErrorHandling;
 use identity::Identity;
 use port::{CLOSE, Port};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 use state::{Core, OwnLine, Shared};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -384,12 +385,6 @@ impl Drop for Nic {
         }
         let _ = helper.join();
     }
-}
-
-/// The monotonic clock, as engines of NICs are told it.
-pub fn clock() -> Instant {
-    let t = clock_gettime(ClockId::Monotonic);
-    Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }
 
 fn timespec(d: crate::time::Duration) -> Timespec {

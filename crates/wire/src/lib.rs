@@ -17,6 +17,7 @@ use bellwire_time as time;
 pub mod address;
 pub mod agent;
 mod arrived;
+pub mod clock;
 mod direct_memory;
 mod events;
 pub mod frame;

@@ -30,6 +30,13 @@ pub struct DataHeader {
 
 const _: () = assert!(size_of::<DataHeader>() == DATA_HEADER);
 
+impl DataHeader {
+    /// A header as it travels; its values are not checked.
+    pub fn of(bytes: [u8; DATA_HEADER]) -> Self {
+        zerocopy::transmute!(bytes)
+    }
+}
+
 /// The acknowledging part of DATA and ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {

@@ -117,6 +117,18 @@ pub(crate) fn kind_of(bytes: &[u8]) -> Result<Kind, PacketError> {
     Kind::from_raw(bytes[0] & 15).ok_or(PacketError::Kind)
 }
 
+/// The kind of a packet that is not authenticated, and its receiver's id for the session. Nothing
+/// else of it has been checked.
+///
+/// # Errors
+/// It is shorter than a header, or of another version, or of no kind that there is.
+#[inline]
+pub fn addressee(bytes: &[u8]) -> Result<(Kind, u64), PacketError> {
+    let kind = kind_of(bytes)?;
+    let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| PacketError::Short)?;
+    Ok((kind, header.session.get()))
+}
+
 /// A layout at the beginning of `bytes`; only zero bytes may follow it.
 pub(crate) fn padded<T: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8]) -> Result<&T, PacketError> {
     let (layout, rest) = T::ref_from_prefix(bytes).map_err(|_| PacketError::Short)?;

@@ -20,7 +20,7 @@ use core::net::SocketAddr;
 use zerocopy::FromBytes;
 
 impl<B: Buffer> Transport<B> {
-    /// A packet that is none of those that travel as they are, for the reason given: perhaps an
+    /// A packet that cannot be read as an unauthenticated one; `error` says why. It may be an
     /// authenticated one.
     pub(super) fn handle_sealed(&mut self, now: Instant, from: SocketAddr, mut buffer: B, error: PacketError) {
         let bytes = buffer.as_ref();

@@ -392,7 +392,7 @@ pub enum OpenError {
     Udp(SocketAddr, std::io::ErrorKind),
     /// Caller: keys are set, and packets that go by the host's agent are not authenticated.
     AgentWithKeys,
-    /// The host's agent: there is none, or it refuses.
+    /// The host's agent does not run, or refuses this program.
     Agent(AgentError),
     /// Local limit: no thread for the helper.
     Thread,

@@ -27,12 +27,22 @@ mod port;
 mod search;
 pub mod segment;
 
+use bellwire_proto::packet::{Kind, header};
+
 pub use config::{AgentConfig, AgentError};
 pub use link::AgentFailure;
 pub use port::AgentPort;
 
 /// The UDP port of agents: the same on all hosts.
 pub const AGENT_PORT: u16 = 7120;
+
+/// Bytes of a refused packet that come back with the notice: the header of a data packet.
+pub const SHOWN_BYTES: usize = bellwire_proto::config::DATA_HEADER;
+
+/// Whether a packet that begins so is a data packet, the only kind of which there are refusals.
+pub fn is_data(begin: &[u8; SHOWN_BYTES]) -> bool {
+    matches!(header::addressee(begin), Ok((Kind::Data, _)))
+}
 
 /// The questions of programs to the directory of an address, and its answers: packets to and from
 /// endpoint 0.

@@ -11,23 +11,26 @@
 //! turns it into the NACK that the receiver would have sent (P-NACK-4): the transport knows when to
 //! try again. A forged or lost notice can do no more than a forged or lost NACK.
 
+use super::SHOWN_BYTES;
 use super::config::{AgentConfig, AgentError};
 use super::link::{AgentFailure, Link, Said, Told};
 use super::messages::ToAgent;
 use super::search::Search;
 use super::segment::{ADDRESS_BYTES, Kind, PACKET_BYTES_MAX, load_address, store_address};
 use crate::address::NetAddress;
+use crate::clock::clock;
 use crate::names;
 use crate::packet::PacketPort;
+use crate::packet::settings::{RING_BYTES_MAX, settings};
 use crate::time::{Duration, Instant};
 use crate::udp::buffers::{Buffers, UdpBuffer};
 use crate::udp::guard::Guard;
-use crate::udp::{clock, packet};
+use crate::udp::packet::{FIND_BYTES, is_ours};
 use crate::{LinkFailure, Rendezvous};
 use bellwire_memory::event::pipe_of_bell;
 use bellwire_memory::{MemoryError, fd_table};
-use bellwire_proto::packet::{Nack, Packet};
-use bellwire_proto::{NicId, Refusal, Transmit};
+use bellwire_proto::packet::{self, DataHeader, Nack, Packet};
+use bellwire_proto::{Refusal, Transmit};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
@@ -42,18 +45,12 @@ const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_millis(500);
 /// Room is looked for again after this, if the agent has not rung.
 const STALL: Duration = Duration::from_millis(2);
-/// As over UDP.
-const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
-const RETRIES_MAX: u32 = 5;
-const RING_BYTES_MAX: usize = 1 << 20;
 const LOOKS_AGAIN: u32 = 3;
 /// Refused packets are tried again at the latest after this, and so often: for half a minute.
 const REFUSAL_WAIT_MAX: Duration = Duration::from_micros(2_500);
 const REFUSALS_MAX: u32 = 12_000;
 /// A datagram up to this length is a message or an answer, not a part of a stream.
 const SHORT: usize = 1024;
-/// Bytes of a data packet's header, which a notice brings back.
-const DATA_HEADER: usize = 32;
 
 #[derive(Debug)]
 struct Peer {
@@ -226,23 +223,16 @@ impl AgentPort {
     /// # Errors
     /// [`MemoryError::Os`]: no randomness.
     pub fn transport_config(&self) -> Result<bellwire_proto::Config, MemoryError> {
-        let mut nic = [0; 16];
-        rustix::rand::getrandom(&mut nic, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
         Ok(bellwire_proto::Config {
-            nic: NicId(nic),
-            boot: clock().0,
-            receive_bytes: self.receive_bytes,
             datagram_max: PACKET_BYTES_MAX,
             ring_bytes: (2 * self.receive_bytes).clamp(4 * PACKET_BYTES_MAX, RING_BYTES_MAX),
             run_bytes_max: PACKET_BYTES_MAX,
-            unreachable_after: UNREACHABLE_AFTER,
-            retries_max: RETRIES_MAX,
             run_packets_max: 1,
             // An endpoint that was loaded for a packet is gone again after a few milliseconds; its
             // turn may come after that of many others.
             refusal_wait_max: REFUSAL_WAIT_MAX,
             refusals_max: REFUSALS_MAX,
-            ..bellwire_proto::Config::default()
+            ..settings(self.receive_bytes)?
         })
     }
 
@@ -410,9 +400,7 @@ impl AgentPort {
     /// Notes under which id a peer's packets name our session.
     #[inline]
     fn note_id(&mut self, from: SocketAddr, bytes: &[u8]) {
-        // DATA, ACK and NACK carry it.
-        let Some(id) = bytes.get(8..16).filter(|_| matches!(bytes[0], 0x11..=0x13)) else { return };
-        let id = u64::from_le_bytes([id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]]);
+        let Ok((packet::Kind::Data | packet::Kind::Ack | packet::Kind::Nack, id)) = packet::header::addressee(bytes) else { return };
         if self.last != Some((from, id)) {
             self.last = Some((from, id));
             if let Some(peer) = self.peers.get_mut(&from) {
@@ -422,10 +410,10 @@ impl AgentPort {
     }
 
     /// A packet to `from` was refused: the NACK that says so.
-    fn refuse(&mut self, from: SocketAddr, header: &[u8; DATA_HEADER]) {
+    fn refuse(&mut self, from: SocketAddr, header: [u8; SHOWN_BYTES]) {
         let Some(peer) = self.peers.get(&from).filter(|p| p.id != 0) else { return };
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let nack = Nack { session: peer.id, psn: word(4), reason: Refusal::NotResident, echo: word(20), consumed: 0 };
+        let header = DataHeader::of(header);
+        let nack = Nack { session: peer.id, psn: header.header.word.get(), reason: Refusal::NotResident, echo: header.timestamp.get(), consumed: 0 };
         let Some(slot) = self.buffers.writable() else { return };
         let length = Packet::Nack(nack).emit(slot);
         let injected = &mut self.injected;
@@ -464,7 +452,7 @@ impl AgentPort {
                     rx.copy_out(&record, ADDRESS_BYTES as u32, &mut slot[..body]);
                     rx.consume(&record);
                     rx.publish();
-                    if from.port() == 0 && packet::is_ours(&slot[..body]) {
+                    if from.port() == 0 && is_ours(&slot[..body]) {
                         let own = self.own;
                         self.search.handle_packet(clock(), own, from, &slot[..body]);
                         continue;
@@ -483,15 +471,15 @@ impl AgentPort {
                     return None;
                 }
                 Kind::NotResident => {
-                    let mut header = [0; DATA_HEADER];
-                    let whole = body >= DATA_HEADER;
+                    let mut header = [0; SHOWN_BYTES];
+                    let whole = body >= SHOWN_BYTES;
                     if whole {
                         rx.copy_out(&record, ADDRESS_BYTES as u32, &mut header);
                     }
                     rx.consume(&record);
                     rx.publish();
                     if whole {
-                        self.refuse(from, &header);
+                        self.refuse(from, header);
                     }
                 }
             }
@@ -637,7 +625,7 @@ impl PacketPort for AgentPort {
             self.say_unsaid();
         }
         if self.search.next_timeout() != Instant::NEVER {
-            let mut questions: Vec<(SocketAddr, [u8; packet::FIND_BYTES])> = Vec::new();
+            let mut questions: Vec<(SocketAddr, [u8; FIND_BYTES])> = Vec::new();
             self.search.handle_timeout(clock(), |to, bytes| questions.push((to, *bytes)));
             for (to, bytes) in questions {
                 // No room: it is asked again.

@@ -22,12 +22,14 @@
 //!   sends; packets that were received are answered at the end of each look.
 //!
 //! `look.rs`: packets in and out; `sessions.rs`: peers that are located, links that come and go;
-//! `short.rs`: short messages; `farewell.rs`: the end. Here: frames, and the calls of a wire.
+//! `short.rs`: short messages; `farewell.rs`: the end; `settings.rs`: settings that all NICs in
+//! real processes share. Here: frames, and the calls of a wire.
 
 mod farewell;
 mod look;
 mod port;
 mod sessions;
+pub(crate) mod settings;
 mod short;
 #[cfg(test)]
 mod tests;

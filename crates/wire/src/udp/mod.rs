@@ -41,30 +41,25 @@ pub use options::without_fragments;
 use super::packet::PacketPort;
 use super::{LinkFailure, Rendezvous};
 use crate::address::NetAddress;
+use crate::clock::clock;
+use crate::packet::settings::{RING_BYTES_MAX, settings};
 use crate::time::{Duration, Instant};
 use crate::users::Allow;
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_proto::seal::Keys;
-use bellwire_proto::{NicId, Seed, Transmit};
+use bellwire_proto::{Seed, Transmit};
 use buffers::Buffers;
 use find::Finder;
 use guard::Guard;
 use quinn_udp::UdpSockRef;
 use rustix::fd::BorrowedFd;
-use rustix::time::{ClockId, clock_gettime};
 use sockets::Sockets;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-/// A peer that cannot be reached for so long is lost: longer than a cable is out for a moment,
-/// shorter than people wait.
-const UNREACHABLE_AFTER: Duration = Duration::from_secs(5);
-/// With timeouts of up to a second each, more would take longer than is promised
-/// (docs/guide/hosts.md: 5 to 7 s).
-const RETRIES_MAX: u32 = 5;
 /// The smallest receive buffer of a usual system.
 const RECEIVE_BYTES_LEAST: usize = 212_992;
 /// The largest datagram tried: four fill what one call can hand over. (Loopback carries larger
@@ -72,8 +67,6 @@ const RECEIVE_BYTES_LEAST: usize = 212_992;
 const DATAGRAM_MAX: usize = 16_336;
 /// What one call can hand over, over IPv4 and IPv6.
 const RUN_BYTES_MAX: usize = 65_487;
-/// Most bytes of a session's transmit ring.
-const RING_BYTES_MAX: usize = 1 << 20;
 /// Packets that found no room are tried again after this, if nothing else happens.
 const STALL: Duration = Duration::from_micros(200);
 
@@ -136,12 +129,6 @@ pub struct UdpPort {
     struck: Option<Box<Struck>>,
     keys: Option<Arc<Keys>>,
     guard: Guard,
-}
-
-/// The time that engines in real processes are told.
-pub(crate) fn clock() -> Instant {
-    let t = clock_gettime(ClockId::Monotonic);
-    Instant((t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64))
 }
 
 impl UdpPort {
@@ -216,26 +203,19 @@ impl UdpPort {
 
     /// A setting of the transport that fits this port.
     pub fn transport_config(&self) -> Result<bellwire_proto::Config, MemoryError> {
-        let mut nic = [0; 16];
-        rustix::rand::getrandom(&mut nic, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
         // What the kernel keeps while nobody looks: peers have no more under way.
         let socket = self.sockets.first();
         let receive_bytes = socket.state.recv_buffer_size(UdpSockRef::from(&socket.socket)).map_or(RECEIVE_BYTES_LEAST, |twice| twice / 2);
         Ok(bellwire_proto::Config {
-            nic: NicId(nic),
-            boot: clock().0,
-            receive_bytes,
             datagram_max: DATAGRAM_MAX,
             // What a peer like this one lets be under way, twice: in flight, and arrived but not
             // yet acknowledged in order. More would only be written to memory that the cache has
             // lost.
             ring_bytes: (2 * receive_bytes).min(RING_BYTES_MAX),
             run_bytes_max: RUN_BYTES_MAX,
-            unreachable_after: UNREACHABLE_AFTER,
-            retries_max: RETRIES_MAX,
             keys: self.keys.clone(),
             run_packets_max: self.sockets.first().state.max_gso_segments(),
-            ..bellwire_proto::Config::default()
+            ..settings(receive_bytes)?
         })
     }
 
