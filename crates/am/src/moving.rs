@@ -6,9 +6,9 @@ use crate::acceptor::mailbox;
 use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, place};
 use crate::name::EndpointId;
-use crate::objects::{Bundle, Handler};
+use crate::objects::Bundle;
 use crate::status::{Error, Status};
-use bellwire_memory::token::{Held, thread_id};
+use bellwire_memory::token::{Claim, thread_id};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ impl Bundle {
             return Err(Error::BadArgument);
         }
         loop {
-            let (mut here, mut there) = self.both(to);
+            let (mut here, mut there) = self.core.enter_both(&to.core, Claim::Bias);
             let running = [here.running, there.running];
             if running.contains(&thread_id()) {
                 return Err(Error::InUse);
@@ -43,17 +43,6 @@ impl Bundle {
             }
             drop((here, there));
             std::thread::yield_now();
-        }
-    }
-
-    /// The cores of this bundle and of another, locked in the order of their addresses.
-    fn both<'a>(&'a self, other: &'a Bundle) -> (Held<'a, Core<Handler>>, Held<'a, Core<Handler>>) {
-        if core::ptr::from_ref(self) < core::ptr::from_ref(other) {
-            let here = self.core();
-            (here, other.core())
-        } else {
-            let there = other.core();
-            (self.core(), there)
         }
     }
 }
@@ -89,7 +78,7 @@ impl<H> Core<H> {
             }
         }
         if let Role::Client { index } = role
-            && let Some(entry) = to.endpoints.get_mut(place(endpoint)).and_then(|e| e.translation_mut(index)?.as_mut())
+            && let Some(entry) = to.endpoints.get_mut(place(endpoint)).and_then(|e| e.translations.get_mut(index)?.as_mut())
         {
             entry.connection = moved;
         }

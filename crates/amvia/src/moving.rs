@@ -4,9 +4,9 @@
 
 use crate::core::Core;
 use crate::map::State;
-use crate::objects::{Bundle, Handler};
+use crate::objects::Bundle;
 use bellwire_am::{EndpointId, Error};
-use bellwire_memory::token::{Held, thread_id};
+use bellwire_memory::token::{Claim, thread_id};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Bundle {
             return Err(Error::BadArgument);
         }
         loop {
-            let (mut here, mut there) = self.both(to);
+            let (mut here, mut there) = self.inner.core.enter_both(&to.inner.core, Claim::Bias);
             let running = [here.running, there.running];
             if running.contains(&thread_id()) {
                 return Err(Error::InUse);
@@ -39,17 +39,6 @@ impl Bundle {
             }
             drop((here, there));
             std::thread::yield_now();
-        }
-    }
-
-    /// The cores of this bundle and of another, locked in the order of their addresses.
-    fn both<'a>(&'a self, other: &'a Bundle) -> (Held<'a, Core<Handler>>, Held<'a, Core<Handler>>) {
-        if core::ptr::from_ref(self) < core::ptr::from_ref(other) {
-            let here = self.core();
-            (here, other.core())
-        } else {
-            let there = other.core();
-            (self.core(), there)
         }
     }
 }
@@ -84,7 +73,7 @@ impl<H> Core<H> {
             }
             to.maps.insert(map, moved);
         }
-        // What was noticed of its VIs is looked at by the bundle that knows them.
+        // The bundle that has its VIs now looks at the entries that were noted of them.
         let vis = &to.vis;
         to.noticed.extend(self.noticed.iter().filter(|(vi, _)| vis.contains_key(vi)));
         self.noticed.retain(|(vi, _)| !vis.contains_key(vi));

@@ -98,34 +98,45 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Res
 /// or one that is neither pipe nor memory nor pidfd. All of the message is gone, its descriptors
 /// closed, by a thread if that may wait.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Received, MemoryError> {
+    let Taken { len, flags, fds } = take(socket, buffer).map_err(|errno| MemoryError::os("recvmsg", errno))?;
+    if !fds.iter().all(|fd| closing::closes_at_once(fd.as_fd())) {
+        fds.into_iter().for_each(closing::close_later);
+        return Err(MemoryError::Truncated);
+    }
+    if flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || fds.len() > FDS_MAX {
+        return Err(MemoryError::Truncated);
+    }
+    if len == 0 {
+        return Err(MemoryError::PeerClosed);
+    }
+    Ok(Received { len, fds })
+}
+
+/// A message off a socket, with all its descriptors.
+struct Taken {
+    len: usize,
+    flags: ReturnFlags,
+    fds: Vec<OwnedFd>,
+}
+
+/// Takes one message. Its descriptors are owned before anything can return.
+fn take(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Taken, Errno> {
     // As many as the kernel carries: those that find no room it would close itself, here.
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(KERNEL_FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(MemoryError::os("recvmsg", errno)),
-            Ok(message) => break message,
+            result => break result?,
         }
     };
-    // Own the descriptors before anything can return: an early return then closes them.
-    let mut fds = Vec::with_capacity(FDS_MAX);
+    let mut fds = Vec::new();
     for item in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = item {
             fds.extend(rights);
         }
     }
-    if !fds.iter().all(|fd| closing::closes_at_once(fd.as_fd())) {
-        fds.into_iter().for_each(closing::close_later);
-        return Err(MemoryError::Truncated);
-    }
-    if message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || fds.len() > FDS_MAX {
-        return Err(MemoryError::Truncated);
-    }
-    if message.bytes == 0 {
-        return Err(MemoryError::PeerClosed);
-    }
-    Ok(Received { len: message.bytes, fds })
+    Ok(Taken { len: message.bytes, flags: message.flags, fds })
 }
 
 /// The process that made the other end: for a connecting side its listener, for an accepted one the

@@ -13,9 +13,9 @@ pub struct Mapping<'a> {
     pub rights: &'a str,
     /// Where it begins in the file, bytes.
     pub offset: u64,
-    /// Of the file, as the kernel writes it.
+    /// The file's device, as the kernel writes it (`fe:00`).
     pub device: &'a str,
-    /// Of the file; 0: there is none.
+    /// Number of the file's inode; 0 for a mapping without a file.
     pub inode: u64,
     /// The file's path, or what the kernel calls the mapping; mostly empty.
     pub name: &'a str,

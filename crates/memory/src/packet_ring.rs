@@ -140,7 +140,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
-    /// Makes room for a record; where it begins. `None`: there is none now.
+    /// Makes room for a record, and gives the place where it begins. `None`: the ring is full.
     fn place(&mut self, length: u32) -> Result<Option<u32>, Corrupt> {
         if length > self.capacity / 2 - RECORD_HEADER - UNIT {
             return Ok(None);

@@ -147,6 +147,18 @@ impl<T> Token<T> {
         self.enter_as(thread_id(), claim)
     }
 
+    /// Enters two, which are not the same, in the order of their addresses: threads that enter them
+    /// in either order do not wait for each other.
+    pub fn enter_both<'a>(&'a self, other: &'a Self, claim: Claim) -> (Held<'a, T>, Held<'a, T>) {
+        if core::ptr::from_ref(self) < core::ptr::from_ref(other) {
+            let here = self.enter(claim);
+            (here, other.enter(claim))
+        } else {
+            let there = other.enter(claim);
+            (self.enter(claim), there)
+        }
+    }
+
     /// Enters under a given thread id; for models.
     #[inline]
     pub fn enter_as(&self, me: usize, claim: Claim) -> Held<'_, T> {

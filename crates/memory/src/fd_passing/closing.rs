@@ -14,13 +14,12 @@
 //! - C2: there are at most [`THREADS_MAX`] threads, each only while there is something to close. A
 //!   stranger that keeps all of them waiting costs descriptors, not time.
 
+use super::{Taken, take};
 use crate::own_thread;
-use core::mem::MaybeUninit;
-use rustix::cmsg_space;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::fcntl_get_seals;
-use rustix::io::{Errno, IoSliceMut};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg, shutdown, sockopt};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::collections::VecDeque;
@@ -69,20 +68,12 @@ fn close(descriptor: OwnedFd) {
         // If its owner lets it linger again, this waits; that he has to do between these lines.
         let _ = sockopt::set_socket_linger(&next, None);
         for _ in 0..MESSAGES_MAX {
-            let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(super::KERNEL_FDS_MAX))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
             // An error: it is no socket, or its queue is empty.
-            let Ok(message) = recvmsg(&next, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags) else { break };
-            let before = open.len();
-            for part in control.drain() {
-                if let RecvAncillaryMessage::ScmRights(rights) = part {
-                    open.extend(rights);
-                }
-            }
-            if message.bytes == 0 && open.len() == before {
+            let Ok(Taken { len, fds, .. }) = take(next.as_fd(), &mut bytes) else { break };
+            if len == 0 && fds.is_empty() {
                 break;
             }
+            open.extend(fds);
         }
     }
 }
