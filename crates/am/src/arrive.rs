@@ -6,12 +6,13 @@ use crate::bulk::{BULK, GET};
 use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, place};
 use crate::delivery::Delivery;
-use crate::endpoint::{Endpoint, Slot, lies_within};
+use crate::endpoint::Endpoint;
 use crate::header::{HEAD_WORDS_MAX, Head, Kind, SEGMENTS_AHEAD, parse, parse_short_line};
 use crate::name::{Ask, EndpointId, Name};
 use crate::payload::Place;
 use crate::probe::{Probe, mark};
 use crate::status::{Departed, Operation, Returned, Status};
+use crate::tables::lies_within;
 use bellwire_peer::Event;
 use bellwire_via::inbox::LineWords;
 use bellwire_via::wire::Wire;
@@ -137,7 +138,7 @@ impl<H> Core<H> {
     fn give_back(&mut self, id: EndpointId, returned: Returned) -> Step<H> {
         let handler = self.endpoints.get_mut(place(id)).and_then(|endpoint| {
             endpoint.counters.returned += 1;
-            endpoint.slot(0).and_then(take_out)
+            endpoint.handlers.take_for_return()
         });
         Step::Return(id, handler, Box::new(returned))
     }
@@ -145,7 +146,7 @@ impl<H> Core<H> {
     #[cold]
     fn tell_departure(&mut self) -> Step<H> {
         let Some((endpoint, departed)) = self.departures.pop_front() else { return Step::Moved };
-        let handler = self.endpoints.get_mut(place(endpoint)).and_then(|e| take_out(&mut e.on_departure));
+        let handler = self.endpoints.get_mut(place(endpoint)).and_then(|e| e.on_departure.take());
         handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, Box::new(departed)))
     }
 
@@ -234,7 +235,7 @@ impl<H> Core<H> {
             Some(endpoint) => {
                 if delivery.head.kind == Kind::Xfer && !find_data(endpoint, &mut delivery) {
                     Status::BadSegmentOffset
-                } else if let Some(handler) = take_handler(endpoint, delivery.head.handler) {
+                } else if let Some(handler) = endpoint.handlers.take_for_message(delivery.head.handler) {
                     endpoint.counters.requests_received[size(delivery.head.kind)] += 1;
                     endpoint.counters.bytes_received += delivery.payload_len() as u64;
                     mark!(P, Chosen);
@@ -272,7 +273,7 @@ impl<H> Core<H> {
             self.malformed(engine, id);
             return Step::Moved;
         }
-        let Some(handler) = take_handler(endpoint, delivery.head.handler) else { return self.reply_rejected(engine, id, delivery) };
+        let Some(handler) = endpoint.handlers.take_for_message(delivery.head.handler) else { return self.reply_rejected(engine, id, delivery) };
         let is_get = is_bulk && connection.returned(delivery.head.handled.wrapping_sub(1), Status::Unreachable).operation == Operation::Get;
         endpoint.counters.replies_received[if is_get { GET } else { size(delivery.head.kind) }] += 1;
         endpoint.counters.bytes_received += delivery.payload_len() as u64;
@@ -319,20 +320,4 @@ fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
     delivery.place = Some(Place::Segment { at, length: length as usize, message });
     delivery.start = 0;
     true
-}
-
-#[inline]
-fn take_handler<H>(endpoint: &mut Endpoint<H>, index: u8) -> Option<H> {
-    if index == 0 { None } else { endpoint.slot(index).and_then(take_out) }
-}
-
-#[inline]
-fn take_out<H>(slot: &mut Slot<H>) -> Option<H> {
-    match core::mem::replace(slot, Slot::Out) {
-        Slot::Here(handler) => Some(handler),
-        other => {
-            *slot = other;
-            None
-        }
-    }
 }

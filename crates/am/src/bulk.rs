@@ -8,7 +8,6 @@
 use crate::acceptor::LIMIT;
 use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Registration, Role, State, Write};
 use crate::core::{Core, Sent, place};
-use crate::endpoint::lies_within;
 use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, word0};
 use crate::life::finish_write;
 use crate::name::EndpointId;
@@ -16,6 +15,7 @@ use crate::payload::NO_DATA;
 use crate::probe::{Off, Probe, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
+use crate::tables::lies_within;
 use bellwire_peer::Put;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, PtagHandle, Segment, WRITE_COPIED_BYTES_MAX};
@@ -110,7 +110,7 @@ impl<H> Core<H> {
             return Err(Error::BadArgument);
         }
         let endpoint = self.endpoints.get_mut(place(r.endpoint)).ok_or(Error::BadArgument)?;
-        let id = endpoint.translation(r.index).map(|t| t.connection);
+        let id = endpoint.translations.get(r.index).map(|t| t.connection);
         let Some((id, connection)) = id.and_then(|id| Some((id, self.connections.get_mut(id).filter(|c| c.state == State::Open)?))) else {
             let record = r.record()?;
             return match self.open_connection(r.endpoint, r.index, &record)? {
@@ -186,7 +186,7 @@ impl<H> Core<H> {
     /// else what became of the request.
     fn open_connection(&mut self, endpoint: EndpointId, index: u32, record: &Record) -> Result<Result<(ConnectionId, PtagHandle), Sent>, Error> {
         let e = self.endpoint(endpoint)?;
-        let (ptag, entry) = (e.ptag, e.translation(index).map(|t| t.connection));
+        let (ptag, entry) = (e.ptag, e.translations.get(index).map(|t| t.connection));
         let Some(id) = entry else { return Ok(Err(self.return_unmapped(endpoint, index, record))) };
         let Some(connection) = self.connections.get(id) else { return Err(Error::BadArgument) };
         if connection.state != State::Open {

@@ -6,11 +6,13 @@
 use crate::acceptor::Acceptor;
 use crate::core::{Core, place};
 use crate::device::Device;
-use crate::endpoint::{Counters, Slot, TRANSLATIONS_MAX};
+use crate::endpoint::Counters;
 use crate::name::{EndpointId, Name};
 use crate::objects::{Bundle, Handler, Message};
 use crate::region::Region;
 use crate::status::{Departed, Error, Returned};
+use crate::tables::Slot;
+use crate::tables::TRANSLATIONS_MAX;
 use bellwire_memory::atomic::{AtomicUsize, Ordering};
 use bellwire_memory::token::{Claim, Held, Token, thread_id};
 use std::sync::{Arc, MutexGuard};
@@ -85,7 +87,7 @@ impl Bundle {
         let mut acceptor = self.device.acceptor();
         acceptor.unlist(&core.endpoint(endpoint)?.name);
         let of = core.endpoint_mut(endpoint)?;
-        let slots = (of.take_handlers(), core::mem::replace(&mut of.on_departure, Slot::Free));
+        let slots = (of.handlers.take_all(), core::mem::replace(&mut of.on_departure, Slot::Free));
         let removed = self.device.nic.with(|engine| core.remove_endpoint(engine, endpoint));
         let garbage = core::mem::take(&mut core.garbage);
         drop((acceptor, core));
@@ -134,7 +136,7 @@ impl Bundle {
     /// [`Error::Resource`]: none is free; and those of `map`.
     pub fn map_any(&self, endpoint: EndpointId, name: Name, tag: u64) -> Result<u32, Error> {
         let mut core = self.core();
-        let index = core.endpoint(endpoint)?.free_entry().ok_or(Error::Resource)?;
+        let index = core.endpoint(endpoint)?.translations.free().ok_or(Error::Resource)?;
         core.map(endpoint, index, name, tag).map(|()| index)
     }
 
@@ -145,10 +147,10 @@ impl Bundle {
     pub fn translation(&self, endpoint: EndpointId, index: u32) -> Result<Option<(Name, u64)>, Error> {
         let core = self.core();
         let endpoint = core.endpoint(endpoint)?;
-        if index as usize >= endpoint.entries() {
+        if index as usize >= endpoint.translations.count() {
             return Err(Error::BadArgument);
         }
-        Ok(endpoint.translation(index).and_then(|t| core.connections.get(t.connection)).map(|c| (c.peer, c.tag)))
+        Ok(endpoint.translations.get(index).and_then(|t| core.connections.get(t.connection)).map(|c| (c.peer, c.tag)))
     }
 
     /// Entries of the translation table.
@@ -156,7 +158,7 @@ impl Bundle {
     /// # Errors
     /// [`Error::BadArgument`].
     pub fn translations(&self, endpoint: EndpointId) -> Result<u32, Error> {
-        Ok(self.core().endpoint(endpoint)?.entries() as u32)
+        Ok(self.core().endpoint(endpoint)?.translations.count() as u32)
     }
 
     /// Makes the translation table longer or shorter, up to [`TRANSLATIONS_MAX`].
@@ -169,7 +171,7 @@ impl Bundle {
             return Err(Error::BadArgument);
         }
         let mut core = self.core();
-        if core.endpoint_mut(endpoint)?.set_entries(entries) { Ok(()) } else { Err(Error::InUse) }
+        if core.endpoint_mut(endpoint)?.translations.set_count(entries) { Ok(()) } else { Err(Error::InUse) }
     }
 
     /// Frees an entry. Requests sent there that are not handled come back.
@@ -214,7 +216,7 @@ impl Bundle {
     }
 
     fn set_slot(&self, endpoint: EndpointId, index: u8, handler: Handler) -> Result<(), Error> {
-        let old = core::mem::replace(self.core().endpoint_mut(endpoint)?.slot_to_set(index), Slot::Here(handler));
+        let old = core::mem::replace(self.core().endpoint_mut(endpoint)?.handlers.slot_to_set(index), Slot::Here(handler));
         drop(old); // With no lock held: it may own anything.
         Ok(())
     }
@@ -226,8 +228,8 @@ impl Bundle {
     pub fn set_handler_any(&self, endpoint: EndpointId, handler: impl FnMut(&mut Message<'_>) + Send + 'static) -> Result<u8, Error> {
         let mut core = self.core();
         let endpoint = core.endpoint_mut(endpoint)?;
-        let free = endpoint.free_slot().ok_or(Error::Resource)?;
-        *endpoint.slot_to_set(free) = Slot::Here(Handler::Message(Box::new(handler)));
+        let free = endpoint.handlers.free().ok_or(Error::Resource)?;
+        *endpoint.handlers.slot_to_set(free) = Slot::Here(Handler::Message(Box::new(handler)));
         Ok(free)
     }
 

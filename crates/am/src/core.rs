@@ -12,13 +12,14 @@
 
 use crate::connection::{Connection, ConnectionId, End, Record, Role, State};
 use crate::delivery::Delivery;
-use crate::endpoint::{Endpoint, Slot, Translation};
+use crate::endpoint::{Endpoint, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::{EndpointId, Name};
 use crate::payload::{Data, NO_DATA};
 use crate::probe::{Probe, mark};
 use crate::region::Region;
 use crate::status::{Departed, Error, Operation, Returned, Status};
+use crate::tables::Slot;
 use bellwire_peer::{Put, Unsent};
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
@@ -133,11 +134,11 @@ impl<H> Core<H> {
 
     /// Maps entry `index` to `name`.
     pub(crate) fn map(&mut self, id: EndpointId, index: u32, name: Name, tag: u64) -> Result<(), Error> {
-        if self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?.is_some() {
+        if self.endpoint_mut(id)?.translations.get_mut(index).ok_or(Error::BadArgument)?.is_some() {
             return Err(Error::InUse);
         }
         let connection = self.connections.insert(Connection::new(id, Role::Client { index }, name, tag)).ok_or(Error::Resource)?;
-        if let Some(entry) = self.endpoint_mut(id)?.translation_mut(index) {
+        if let Some(entry) = self.endpoint_mut(id)?.translations.get_mut(index) {
             *entry = Some(Translation { connection });
         }
         Ok(())
@@ -145,7 +146,7 @@ impl<H> Core<H> {
 
     /// Frees entry `index`; requests sent there that are not handled come back.
     pub(crate) fn unmap<W: Wire>(&mut self, engine: &mut Engine<W>, id: EndpointId, index: u32) -> Result<(), Error> {
-        let entry = self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?;
+        let entry = self.endpoint_mut(id)?.translations.get_mut(index).ok_or(Error::BadArgument)?;
         let translation = entry.take().ok_or(Error::BadArgument)?;
         self.remove_connection(engine, translation.connection, Status::BadEntry);
         Ok(())
@@ -160,7 +161,7 @@ impl<H> Core<H> {
             return Err(Error::BadArgument);
         }
         let endpoint = self.endpoints.get_mut(place(request.endpoint)).ok_or(Error::BadArgument)?;
-        let Some(id) = endpoint.translation(request.index).map(|t| t.connection) else {
+        let Some(id) = endpoint.translations.get(request.index).map(|t| t.connection) else {
             return Ok(self.return_unmapped(request.endpoint, request.index, &request.record()));
         };
         let Some(connection) = self.connections.get_mut(id) else { return Err(Error::BadArgument) };
@@ -195,13 +196,13 @@ impl<H> Core<H> {
 
     /// Whether a quarter of an entry's credits are there, or there is nothing to wait for.
     pub(crate) fn may_stream(&self, endpoint: EndpointId, index: u32) -> bool {
-        let entry = self.endpoint(endpoint).ok().and_then(|e| e.translation(index)).and_then(|t| self.connections.get(t.connection));
+        let entry = self.endpoint(endpoint).ok().and_then(|e| e.translations.get(index)).and_then(|t| self.connections.get(t.connection));
         entry.is_none_or(|c| c.state != State::Open || c.credits.window() - c.credits.outstanding() >= c.credits.window().div_ceil(4))
     }
 
     /// A request that has not left comes back.
     pub(crate) fn return_at_once(&mut self, endpoint: EndpointId, index: u32, record: &Record, status: Status) {
-        let entry = self.endpoint(endpoint).ok().and_then(|e| e.translation(index)).and_then(|t| self.connections.get(t.connection));
+        let entry = self.endpoint(endpoint).ok().and_then(|e| e.translations.get(index)).and_then(|t| self.connections.get(t.connection));
         if let Some(connection) = entry {
             let returned = connection.returned_record(record, status);
             self.returns.push_back((endpoint, returned));
@@ -233,24 +234,12 @@ impl<H> Core<H> {
     /// Puts a handler back that has run, unless another one is there by now: then it is the
     /// caller's, to be dropped with no lock held.
     pub(crate) fn put_back(&mut self, id: EndpointId, index: u8, handler: H) -> Option<H> {
-        match self.endpoints.get_mut(place(id)).and_then(|e| e.slot(index)) {
-            Some(slot @ Slot::Out) => {
-                *slot = Slot::Here(handler);
-                None
-            }
-            _ => Some(handler),
-        }
+        Slot::put_back(self.endpoints.get_mut(place(id)).and_then(|e| e.handlers.slot(index)), handler)
     }
 
     /// As [`put_back`](Self::put_back), of the handler of departures.
     pub(crate) fn put_back_departure(&mut self, id: EndpointId, handler: H) -> Option<H> {
-        match self.endpoints.get_mut(place(id)).map(|e| &mut e.on_departure) {
-            Some(slot @ Slot::Out) => {
-                *slot = Slot::Here(handler);
-                None
-            }
-            _ => Some(handler),
-        }
+        Slot::put_back(self.endpoints.get_mut(place(id)).map(|e| &mut e.on_departure), handler)
     }
 
     /// Ends what was accepted for this bundle and has not been looked at.

@@ -18,6 +18,7 @@
 //! | `life.rs`, `moving.rs` | connections begin and end; endpoints move between bundles |
 //! | `connection.rs` | credits and records of one connection |
 //! | `header.rs`, `payload.rs`, `delivery.rs` | messages as bytes, where they lie, as handlers get them |
+//! | `tables.rs` | handlers and entries of an endpoint, for each way to carry messages |
 //! | `probe.rs` | where the time of a message goes, for those who ask; nothing otherwise |
 //!
 //! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send
@@ -48,10 +49,11 @@ mod send;
 #[cfg(test)]
 mod simulated;
 mod status;
+pub mod tables;
 
 pub use bellwire_peer::Death;
 pub use device::{Device, OpenError};
-pub use endpoint::{Counters, HANDLERS, TAG_ALL, TAG_NONE, TRANSLATIONS_DEFAULT, TRANSLATIONS_MAX};
+pub use endpoint::Counters;
 pub use header::{ARGS_MAX, BULK_BYTES_MAX, CREDITS_DEFAULT, CREDITS_MAX, MEDIUM_BYTES_MAX};
 pub use name::{EndpointId, NAME_BYTES, Name};
 pub use objects::{Bundle, Message};
@@ -59,3 +61,4 @@ pub use payload::Payload;
 pub use region::Region;
 pub use send::Part;
 pub use status::{Departed, Error, Operation, Returned, Status};
+pub use tables::{HANDLERS, TAG_ALL, TAG_NONE, TRANSLATIONS_DEFAULT, TRANSLATIONS_MAX};

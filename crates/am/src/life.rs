@@ -4,12 +4,12 @@
 use crate::acceptor::mailbox;
 use crate::connection::{Connection, ConnectionId, End, Keep, Registration, Role, State, Write};
 use crate::core::{Core, place};
-use crate::endpoint::Slot;
 use crate::header::{Answer, CREDITS_MAX, Kind, SEGMENTS_AHEAD};
 use crate::name::{Ask, EndpointId, Name};
 use crate::payload::NO_DATA;
 use crate::probe::Off;
 use crate::status::{Departed, Error, Status};
+use crate::tables::Slot;
 use bellwire_peer::{Channel, Patience};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, ViHandle};

@@ -11,11 +11,11 @@ use crate::arrive::Step;
 use crate::bulk::{Bulk, Source};
 use crate::core::{Core, Request, Sent};
 use crate::delivery::Delivery;
-use crate::endpoint::Slot;
 use crate::header::{Answer, Kind};
 use crate::name::{EndpointId, Name};
 use crate::payload::{Data, NO_DATA};
 use crate::probe::Off;
+use crate::tables::Slot;
 use bellwire_sim::memory::Memory;
 use bellwire_sim::{Duration, FabricEngine, Happened, LinkSpec, Topology, World, WorldConfig};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ impl Host {
             let endpoint = core.add_endpoint(name, ptag).unwrap();
             core.endpoint_mut(endpoint).unwrap().tag = TAG;
             for handler in [ASK, ASK_BULK, ANSWER] {
-                *core.endpoint_mut(endpoint).unwrap().slot_to_set(handler) = Slot::Here(handler);
+                *core.endpoint_mut(endpoint).unwrap().handlers.slot_to_set(handler) = Slot::Here(handler);
             }
             if program == 0 {
                 core.set_segment(engine, endpoint, Some((segment.address(), segment.len() as u64, None))).unwrap();

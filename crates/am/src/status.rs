@@ -87,7 +87,9 @@ impl Status {
         }
     }
 
-    pub(crate) fn from_bits(bits: u8) -> Self {
+    /// The status of a number that a peer has sent. A number that no status has means
+    /// [`Unreachable`](Self::Unreachable).
+    pub fn from_bits(bits: u8) -> Self {
         match bits {
             1 => Self::BadArguments,
             2 => Self::BadEntry,

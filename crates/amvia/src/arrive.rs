@@ -5,12 +5,12 @@
 
 use crate::core::Core;
 use crate::delivery::Delivery;
-use crate::endpoint::lies_within;
 use crate::head::{Head, Kind};
 use crate::lane::{NO_DATA, Write};
 use crate::map::{Bulk, PeerSegment, State};
 use crate::record::{Departed, End, Record, Returned, status_from};
 use crate::vipl::Handle;
+use bellwire_am::tables::lies_within;
 use bellwire_am::{BULK_BYTES_MAX, Error, MEDIUM_BYTES_MAX, Operation, Status};
 
 /// What a look found.
@@ -48,12 +48,12 @@ impl<H> Core<H> {
         if let Some((endpoint, returned)) = self.returns.pop_front() {
             let handler = self.endpoints.get_mut(&endpoint).and_then(|endpoint| {
                 endpoint.counters.returned += 1;
-                endpoint.take_handler(0)
+                endpoint.handlers.take_for_return()
             });
             return Ok(Step::Return(endpoint, handler, Box::new(returned)));
         }
         if let Some((endpoint, departed)) = self.departures.pop_front() {
-            let handler = self.endpoints.get_mut(&endpoint).and_then(|e| crate::endpoint::take_out(&mut e.on_departure));
+            let handler = self.endpoints.get_mut(&endpoint).and_then(|e| e.on_departure.take());
             return Ok(handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed)));
         }
         let arrival = match self.ready.pop_front() {
@@ -99,7 +99,8 @@ impl<H> Core<H> {
         Ok(None)
     }
 
-    /// Whether there is something that a step would do; what is on a completion queue is noted.
+    /// Whether there is something that a step would do. It takes one entry off a completion queue
+    /// and notes it.
     pub(crate) fn has_something(&mut self) -> Result<bool, Error> {
         if self.noticed.is_empty()
             && let Some(found) = self.next_receive()?
@@ -238,12 +239,12 @@ impl<H> Core<H> {
             return Arrival::Moved;
         }
         if record.operation == Operation::Get && !self.shared.mapping.writes() {
-            // All of it: what came before the last piece is there.
+            // The whole payload: the pieces before the last one lie in front of it.
             delivery.payload = delivery.payload.wrapping_sub(record.length - delivery.length.min(record.length));
             delivery.length = record.length;
         }
         let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) else { return Arrival::Moved };
-        if let Some(handler) = if is_there { endpoint.take_handler(head.handler) } else { None } {
+        if let Some(handler) = if is_there { endpoint.handlers.take_for_message(head.handler) } else { None } {
             let size = if record.operation == Operation::Get { 3 } else { size(head.kind) };
             endpoint.counters.replies_received[size] += 1;
             endpoint.counters.bytes_received += delivery.length as u64;
@@ -311,7 +312,7 @@ impl<H> Core<H> {
                 }
             }
             Some(_) if !has_data => Status::BadSegmentOffset,
-            Some(endpoint) => match endpoint.take_handler(head.handler) {
+            Some(endpoint) => match endpoint.handlers.take_for_message(head.handler) {
                 Some(handler) => {
                     endpoint.counters.requests_received[size(head.kind)] += 1;
                     endpoint.counters.bytes_received += delivery.length as u64;

@@ -4,10 +4,11 @@
 
 use crate::core::Core;
 use crate::device::Device;
-use crate::endpoint::{Endpoint, OwnSegment, Slot, Translation};
+use crate::endpoint::{Endpoint, OwnSegment, Translation};
 use crate::name::Name;
 use crate::objects::{Bundle, Handler, Inner, Message};
 use crate::record::{Departed, Returned};
+use bellwire_am::tables::Slot;
 use bellwire_am::{Counters, EndpointId, Error, TRANSLATIONS_MAX};
 use bellwire_memory::token::{Claim, Held, Token, thread_id};
 use std::sync::Arc;
@@ -73,7 +74,7 @@ impl Bundle {
         let mut core = self.core_at_rest()?;
         let id = endpoint.raw();
         let of = core.endpoint_mut(id)?;
-        let slots = (of.take_handlers(), core::mem::replace(&mut of.on_departure, Slot::Free));
+        let slots = (of.handlers.take_all(), core::mem::replace(&mut of.on_departure, Slot::Free));
         self.inner.shared.unlist(id);
         let removed = core.remove_endpoint(id);
         drop(core);
@@ -112,7 +113,7 @@ impl Bundle {
     /// [`Error::BadArgument`]; [`Error::InUse`]: the entry is.
     pub fn map(&self, endpoint: EndpointId, index: u32, name: Name, tag: u64) -> Result<(), Error> {
         let mut core = self.core();
-        let entry = core.endpoint_mut(endpoint.raw())?.translation_mut(index).ok_or(Error::BadArgument)?;
+        let entry = core.endpoint_mut(endpoint.raw())?.translations.get_mut(index).ok_or(Error::BadArgument)?;
         if entry.is_some() {
             return Err(Error::InUse);
         }
@@ -127,8 +128,8 @@ impl Bundle {
     pub fn map_any(&self, endpoint: EndpointId, name: Name, tag: u64) -> Result<u32, Error> {
         let mut core = self.core();
         let endpoint = core.endpoint_mut(endpoint.raw())?;
-        let index = endpoint.free_entry().ok_or(Error::Resource)?;
-        *endpoint.translation_mut(index).ok_or(Error::Resource)? = Some(Translation { name, tag, map: None });
+        let index = endpoint.translations.free().ok_or(Error::Resource)?;
+        *endpoint.translations.get_mut(index).ok_or(Error::Resource)? = Some(Translation { name, tag, map: None });
         Ok(index)
     }
 
@@ -139,10 +140,10 @@ impl Bundle {
     pub fn translation(&self, endpoint: EndpointId, index: u32) -> Result<Option<(Name, u64)>, Error> {
         let core = self.core();
         let endpoint = core.endpoint(endpoint.raw())?;
-        if index as usize >= endpoint.entries() {
+        if index as usize >= endpoint.translations.count() {
             return Err(Error::BadArgument);
         }
-        Ok(endpoint.translation(index).map(|t| (t.name, t.tag)))
+        Ok(endpoint.translations.get(index).map(|t| (t.name, t.tag)))
     }
 
     /// Entries of the translation table.
@@ -150,7 +151,7 @@ impl Bundle {
     /// # Errors
     /// [`Error::BadArgument`].
     pub fn translations(&self, endpoint: EndpointId) -> Result<u32, Error> {
-        Ok(self.core().endpoint(endpoint.raw())?.entries() as u32)
+        Ok(self.core().endpoint(endpoint.raw())?.translations.count() as u32)
     }
 
     /// Makes the translation table longer or shorter.
@@ -161,7 +162,7 @@ impl Bundle {
         if entries as usize > TRANSLATIONS_MAX {
             return Err(Error::BadArgument);
         }
-        let is_set = self.core().endpoint_mut(endpoint.raw())?.set_entries(entries as usize);
+        let is_set = self.core().endpoint_mut(endpoint.raw())?.translations.set_count(entries as usize);
         if is_set { Ok(()) } else { Err(Error::InUse) }
     }
 
@@ -204,7 +205,7 @@ impl Bundle {
     }
 
     fn set_slot(&self, endpoint: EndpointId, index: u8, handler: Handler) -> Result<(), Error> {
-        let old = core::mem::replace(self.core().endpoint_mut(endpoint.raw())?.slot_to_set(index), Slot::Here(handler));
+        let old = core::mem::replace(self.core().endpoint_mut(endpoint.raw())?.handlers.slot_to_set(index), Slot::Here(handler));
         drop(old); // With no lock held: it may own anything.
         Ok(())
     }
@@ -216,8 +217,8 @@ impl Bundle {
     pub fn set_handler_any(&self, endpoint: EndpointId, handler: impl FnMut(&mut Message<'_>) + Send + 'static) -> Result<u8, Error> {
         let mut core = self.core();
         let endpoint = core.endpoint_mut(endpoint.raw())?;
-        let free = endpoint.free_slot().ok_or(Error::Resource)?;
-        *endpoint.slot_to_set(free) = Slot::Here(Handler::Message(Box::new(handler)));
+        let free = endpoint.handlers.free().ok_or(Error::Resource)?;
+        *endpoint.handlers.slot_to_set(free) = Slot::Here(Handler::Message(Box::new(handler)));
         Ok(free)
     }
 
@@ -307,7 +308,7 @@ impl Drop for Bundle {
         for id in of {
             self.inner.shared.unlist(id);
             if let Ok(endpoint) = core.endpoint_mut(id) {
-                slots.push((endpoint.take_handlers(), core::mem::replace(&mut endpoint.on_departure, Slot::Free)));
+                slots.push((endpoint.handlers.take_all(), core::mem::replace(&mut endpoint.on_departure, Slot::Free)));
             }
             let _ = core.remove_endpoint(id);
         }

@@ -30,7 +30,7 @@ pub(crate) fn begin(inner: &Arc<Inner>, id: u32) {
     }
 }
 
-/// What is asked for.
+/// The two ends of a connection that is to be made, and this end's VIs.
 struct Wish {
     own: Name,
     peer: Name,

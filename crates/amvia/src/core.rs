@@ -10,7 +10,7 @@
 //! - C3: no call waits for a peer while it holds the core, but the end of an endpoint, for a time.
 
 use crate::delivery::Delivery;
-use crate::endpoint::{Endpoint, lies_within};
+use crate::endpoint::Endpoint;
 use crate::head::{Head, Kind};
 use crate::lane::{Data, NO_DATA, Slot, Target, Write};
 use crate::map::{Bulk, Map, State, Waiting, segment_head};
@@ -18,6 +18,7 @@ use crate::queues::Queues;
 use crate::record::{Departed, Record, Returned};
 use crate::shared::Shared;
 use crate::vipl::{Handle, code};
+use bellwire_am::tables::lies_within;
 use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, Error, MEDIUM_BYTES_MAX, Operation, Status};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl What {
 }
 
 impl Request<'_> {
-    /// What is noted of it.
+    /// The record that is kept of the request while it is out.
     pub(crate) fn record(&self, destination: crate::name::Name) -> Result<Record, Error> {
         let mut record = Record::new(self.index, destination, self.what.kind().1, self.handler, self.args)?;
         (record.source, record.length, record.offset) = self.what.extent();
@@ -166,7 +167,7 @@ impl<H> Core<H> {
         {
             return Err(Error::BadArgument);
         }
-        let Some(translation) = endpoint.translation(request.index).copied() else {
+        let Some(translation) = endpoint.translations.get(request.index).copied() else {
             let returned = request.record(endpoint.name)?.returned(&Status::BadEntry.into());
             self.returns.push_back((request.endpoint, returned));
             return Ok(Sent::Yes);
@@ -243,14 +244,14 @@ impl<H> Core<H> {
     fn find_map(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
         let shared = Arc::clone(&self.shared);
         let endpoint = self.endpoints.get_mut(&request.endpoint).ok_or(Error::BadArgument)?;
-        let Some(Some(translation)) = endpoint.translation_mut(request.index) else { return Err(Error::BadArgument) };
+        let Some(Some(translation)) = endpoint.translations.get_mut(request.index) else { return Err(Error::BadArgument) };
         let peer = translation.name;
         let known = endpoint.peers.get(&peer).copied();
         let id = match known {
             Some(id) => id,
             None => shared.number()?,
         };
-        if let Some(Some(translation)) = endpoint.translation_mut(request.index) {
+        if let Some(Some(translation)) = endpoint.translations.get_mut(request.index) {
             translation.map = Some(id);
         }
         if known.is_none() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! v1: what is cut into pieces.
+//! Bulk data and long replies, which mapping v1 cuts into pieces.
 
 use crate::head::Head;
 use crate::record::Record;

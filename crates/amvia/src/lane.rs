@@ -78,7 +78,7 @@ pub(crate) struct Write {
     pub _copy: Option<Box<[u8]>>,
 }
 
-/// What became of the wish for a slot.
+/// The answer to the wish for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slot {
     None,

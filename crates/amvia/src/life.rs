@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::lane::Lane;
 use crate::map::{Map, State};
 use crate::record::{Departed, End};
+use bellwire_am::tables::Slot;
 use bellwire_am::{Error, Status};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -53,7 +54,7 @@ impl<H> Core<H> {
             if endpoint_.peers.get(&peer) == Some(&id) {
                 endpoint_.peers.remove(&peer);
             }
-            if !matches!(endpoint_.on_departure, crate::endpoint::Slot::Free) {
+            if !matches!(endpoint_.on_departure, Slot::Free) {
                 self.departures.push_back((endpoint, Departed { name: peer }));
             }
         }
@@ -70,7 +71,7 @@ impl<H> Core<H> {
     /// Frees entry `index`; requests sent there that are not handled come back. The MAP object
     /// stays: the peer may be using it.
     pub(crate) fn unmap(&mut self, id: u32, index: u32) -> Result<(), Error> {
-        let entry = self.endpoint_mut(id)?.translation_mut(index).ok_or(Error::BadArgument)?;
+        let entry = self.endpoint_mut(id)?.translations.get_mut(index).ok_or(Error::BadArgument)?;
         let translation = entry.take().ok_or(Error::BadArgument)?;
         let Some(at) = translation.map else { return Ok(()) };
         // Nobody may read the memory of a request that has come back.

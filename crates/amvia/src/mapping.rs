@@ -62,10 +62,11 @@ impl Mapping {
     }
 }
 
-/// What `BELLWIRE_AM` and `BELLWIRE_AM_CREDITS` ask for; `None`: the native one.
+/// The mapping and the number of credits that `BELLWIRE_AM` and `BELLWIRE_AM_CREDITS` ask for.
+/// `None` stands for Bellwire's own layer.
 ///
 /// # Errors
-/// What is wrong with them.
+/// A text for people says which variable is wrong, and which values it may have.
 pub fn from_env() -> Result<Option<(Mapping, u16)>, String> {
     let value = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     parse(value("BELLWIRE_AM").as_deref(), value("BELLWIRE_AM_CREDITS").as_deref())

@@ -2,12 +2,12 @@
 //! What a handler gets: the message, and the right to reply once.
 
 use crate::core::Core;
-use crate::endpoint::lies_within;
 use crate::head::{Head, Kind};
 use crate::lane::{Data, NO_DATA, Write};
 use crate::map::{Bulk, State};
 use crate::name::Name;
 use crate::objects::{Handler, Message};
+use bellwire_am::tables::lies_within;
 use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, EndpointId, Error, MEDIUM_BYTES_MAX};
 use bellwire_memory::bytes;
 use bellwire_memory::token::Held;
@@ -131,7 +131,8 @@ impl Message<'_> {
         self.reply_in_messages(core, head, data, usize::from(kind == Kind::ReplyMedium))
     }
 
-    /// Replies on the VI of the request; what is too long for it is held to be fetched.
+    /// Replies on the VI of the request. A reply that is too long for it is held until the
+    /// requester fetches it.
     fn reply_in_messages(&mut self, mut core: Held<'_, Core<Handler>>, head: Head, data: Data, size: usize) -> Result<(), Error> {
         let at = (self.delivery.map, self.delivery.lane);
         let room = core.maps.get(&at.0).and_then(|m| m.lanes.get(at.1)).map_or(usize::MAX, |lane| lane.bytes);

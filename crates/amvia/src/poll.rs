@@ -4,13 +4,13 @@
 use crate::arrive::Step;
 use crate::core::Core;
 use crate::delivery::Delivery;
-use crate::endpoint::Slot;
 use crate::head::{Head, Kind};
 use crate::lane::NO_DATA;
 use crate::map::State;
 use crate::objects::{Bundle, Handler, Message};
 use crate::vipl::INFINITE;
 use bellwire_am::Error;
+use bellwire_am::tables::Slot;
 use bellwire_memory::token::{Held, thread_id};
 use std::time::{Duration, Instant};
 
@@ -159,9 +159,9 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut core = self.bundle.core();
         core.running = 0;
-        let (delivery, handler) = (&self.delivery, self.handler.take());
-        let slot = core.endpoints.get_mut(&delivery.endpoint).and_then(|e| e.slot(delivery.head.handler));
-        let unused = put_back(slot, handler);
+        let delivery = &self.delivery;
+        let slot = core.endpoints.get_mut(&delivery.endpoint).and_then(|e| e.handlers.slot(delivery.head.handler));
+        let unused = self.handler.take().and_then(|handler| Slot::put_back(slot, handler));
         if delivery.head.kind.is_request() && !delivery.has_replied {
             let handled = Head::new(Kind::Handled, 0, delivery.head.slot, &[]);
             core.answer((delivery.map, delivery.lane), handled, NO_DATA, None);
@@ -183,25 +183,15 @@ impl Drop for BackTurn<'_> {
     fn drop(&mut self) {
         let mut core = self.bundle.core();
         core.running = 0;
-        let handler = self.handler.take();
         let of = core.endpoints.get_mut(&self.endpoint);
-        let slot = match &handler {
-            Some(Handler::Departure(_)) => of.map(|e| &mut e.on_departure),
-            _ => of.and_then(|e| e.slot(0)),
-        };
-        let unused = put_back(slot, handler);
+        let unused = self.handler.take().and_then(|handler| {
+            let slot = match &handler {
+                Handler::Departure(_) => of.map(|e| &mut e.on_departure),
+                _ => of.and_then(|e| e.handlers.slot(0)),
+            };
+            Slot::put_back(slot, handler)
+        });
         drop(core);
         drop(unused);
-    }
-}
-
-/// Puts a handler back that has run, unless another one is there by now: then it is the caller's.
-fn put_back(slot: Option<&mut Slot<Handler>>, handler: Option<Handler>) -> Option<Handler> {
-    match slot {
-        Some(slot @ Slot::Out) => {
-            *slot = handler.map_or(Slot::Free, Slot::Here);
-            None
-        }
-        _ => handler,
     }
 }

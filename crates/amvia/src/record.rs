@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a request that is out, and what its sender hears of it if it comes back.
+//! The record of a request that is out, and the message that its sender gets if it comes back.
 
 use crate::name::Name;
 use bellwire_am::{ARGS_MAX, Error, Operation, Status};
@@ -111,13 +111,11 @@ pub struct Departed {
     pub name: Name,
 }
 
-/// A status as a peer has sent it.
+/// Why a receiver says that it has refused a request; it cannot have refused it for other reasons
+/// than these.
 pub(crate) fn status_from(bits: u8) -> Status {
-    match bits {
-        3 => Status::BadTag,
-        4 => Status::BadHandler,
-        5 => Status::BadSegmentOffset,
-        6 => Status::BadLength,
+    match Status::from_bits(bits) {
+        status @ (Status::BadTag | Status::BadHandler | Status::BadSegmentOffset | Status::BadLength) => status,
         _ => Status::BadEndpoint,
     }
 }

@@ -101,7 +101,7 @@ impl Bundle {
         let sent = core.request(request)?;
         drop(core);
         let Sent::Connect(id) = sent else { return Ok(sent) };
-        // What cannot be connected comes back.
+        // If no connection can be made, the request comes back.
         connect::begin(&self.inner, id);
         Ok(Sent::Wait)
     }
@@ -141,7 +141,7 @@ impl Bundle {
     /// A request that has not left comes back: its receiver takes nothing.
     fn return_at_once(&self, request: &Request<'_>) -> Result<(), Error> {
         let mut core = self.core();
-        let Some(name) = core.endpoint(request.endpoint)?.translation(request.index).map(|t| t.name) else { return Ok(()) };
+        let Some(name) = core.endpoint(request.endpoint)?.translations.get(request.index).map(|t| t.name) else { return Ok(()) };
         let returned = request.record(name)?.returned(&Status::Congestion.into());
         core.returns.push_back((request.endpoint, returned));
         Ok(())

@@ -132,7 +132,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// An address; what does not fit is cut off, which no caller of this crate asks for.
+    /// An address. Both parts are cut at their greatest length; no caller in this crate has longer
+    /// ones.
     pub(crate) fn new(host: &[u8], discriminator: &[u8]) -> Self {
         let (host, discriminator) = (&host[..host.len().min(HOST_BYTES_MAX)], &discriminator[..discriminator.len().min(DISCRIMINATOR_BYTES_MAX)]);
         let mut bytes = [0; HOST_BYTES_MAX + DISCRIMINATOR_BYTES_MAX];
@@ -208,8 +209,9 @@ api! {
 /// Names under which the library is looked for in a directory.
 const FILE_NAMES: [&str; 2] = ["libvipl.so.1", "libvipl.so"];
 
-/// Where the library may be, in order: what `BELLWIRE_VIPL` names and nothing else; beside
-/// `beside`, followed to where it really is; where the loader looks.
+/// Where the library may be. If `BELLWIRE_VIPL` names a file, it is that one alone. Otherwise the
+/// folders of `beside` come first, then that of the file which `beside` is a link to, then the
+/// loader's.
 fn candidates(named: Option<PathBuf>, beside: Option<&Path>) -> Vec<PathBuf> {
     if let Some(named) = named {
         return vec![named];
@@ -280,7 +282,7 @@ impl Nic {
         Ok(nic)
     }
 
-    /// Closes it: whoever waits on it returns.
+    /// Closes it. Calls that wait on it return.
     pub(crate) fn close(&self) {
         // SAFETY: V1.
         unsafe { (self.api.close_nic)(self.nic.raw()) };
