@@ -32,6 +32,26 @@ macro_rules! each {
         }
     };
 }
+pub(crate) use each;
+
+/// The message that came back, out of either layer's; `$why` is its reason for people.
+macro_rules! came {
+    ($returned:ident, $why:expr) => {
+        Came {
+            status: $returned.status,
+            operation: $returned.operation,
+            index: $returned.index,
+            handler: $returned.handler,
+            arg_count: $returned.arg_count,
+            args: $returned.args,
+            source: $returned.source,
+            length: $returned.length,
+            offset: $returned.offset,
+            destination: $returned.destination.to_bytes().into(),
+            why: $why,
+        }
+    };
+}
 
 /// A payload.
 type Data = (*const u8, usize);
@@ -249,36 +269,8 @@ impl Carrier {
 
     pub(crate) fn set_error_handler(&self, endpoint: EndpointId, mut handler: impl FnMut(&Came) + Send + 'static) -> Result<(), Error> {
         match self {
-            Self::Native(b) => b.set_error_handler(endpoint, move |r| {
-                handler(&Came {
-                    status: r.status,
-                    operation: r.operation,
-                    index: r.index,
-                    handler: r.handler,
-                    arg_count: r.arg_count,
-                    args: r.args,
-                    source: r.source,
-                    length: r.length,
-                    offset: r.offset,
-                    destination: r.destination.to_bytes().into(),
-                    why: r.why(),
-                });
-            }),
-            Self::Vi(b) => b.set_error_handler(endpoint, move |r| {
-                handler(&Came {
-                    status: r.status,
-                    operation: r.operation,
-                    index: r.index,
-                    handler: r.handler,
-                    arg_count: r.arg_count,
-                    args: r.args,
-                    source: r.source,
-                    length: r.length,
-                    offset: r.offset,
-                    destination: r.destination.to_bytes().into(),
-                    why: r.why.clone(),
-                });
-            }),
+            Self::Native(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why()))),
+            Self::Vi(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why.clone()))),
         }
     }
 

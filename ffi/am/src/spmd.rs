@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process in its job: a [`Team`], of which there is one.
 
-use crate::carrier::{Carrier, OnVi};
+use crate::carrier::{Carrier, OnVi, each};
 use crate::handlers::token;
 use crate::objects::{AM_Terminate, BundleObject, EndpointObject, Guard, Library, endpoint, init, library, open};
 use crate::types::{BAD_ARG, IN_USE, NOT_INIT, OK, code, put};
@@ -29,16 +29,6 @@ struct Started {
 enum AnyTeam {
     Native(Team),
     Vi(Team<OnVi>),
-}
-
-/// Makes the same call of whichever it is.
-macro_rules! each {
-    ($team:expr, $one:ident => $call:expr) => {
-        match &*$team {
-            AnyTeam::Native($one) => $call,
-            AnyTeam::Vi($one) => $call,
-        }
-    };
 }
 
 thread_local! {
@@ -183,7 +173,7 @@ fn place_of(at: usize) -> Option<(Carrier, EndpointId)> {
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Finish() -> c_int {
     let Some(team) = team() else { return not_started() };
-    if each!(team, t => t.bundle().is_in_handler()) {
+    if each!(AnyTeam, &*team, t => t.bundle().is_in_handler()) {
         return failure(BAD_ARG, "not within a handler");
     }
     // It keeps its place until it is over: a barrier of another thread is the program's error, and
@@ -193,7 +183,7 @@ pub extern "C" fn AMX_Finish() -> c_int {
     let ended = outcome(match (&*team, &place) {
         (AnyTeam::Native(team), Some((Carrier::Native(bundle), id))) => team.settle_at(Some((bundle, *id))),
         (AnyTeam::Vi(team), Some((Carrier::Vi(bundle), id))) => team.settle_at(Some((&OnVi(Arc::clone(bundle)), *id))),
-        _ => each!(team, t => t.settle_at(None)),
+        _ => each!(AnyTeam, &*team, t => t.settle_at(None)),
     });
     *lock() = None;
     drop(team);
@@ -204,19 +194,19 @@ pub extern "C" fn AMX_Finish() -> c_int {
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Rank() -> c_int {
-    team().map_or(-1, |team| each!(team, t => t.rank()) as c_int)
+    team().map_or(-1, |team| each!(AnyTeam, &*team, t => t.rank()) as c_int)
 }
 
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Size() -> c_int {
-    team().map_or(-1, |team| each!(team, t => t.size()) as c_int)
+    team().map_or(-1, |team| each!(AnyTeam, &*team, t => t.size()) as c_int)
 }
 
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Barrier() -> c_int {
-    team().map_or_else(not_started, |team| outcome(each!(team, t => t.barrier())))
+    team().map_or_else(not_started, |team| outcome(each!(AnyTeam, &*team, t => t.barrier())))
 }
 
 /// See am.h.
@@ -231,7 +221,7 @@ pub unsafe extern "C" fn AMX_AllGather(block: *const c_void, nbytes: usize, all:
     }
     // SAFETY: C1: so many readable bytes.
     let block = if nbytes == 0 { &[] } else { unsafe { core::slice::from_raw_parts(block.cast::<u8>(), nbytes) } };
-    let blocks = match each!(team, t => t.all_gather(block)) {
+    let blocks = match each!(AnyTeam, &*team, t => t.all_gather(block)) {
         Ok(blocks) => blocks,
         Err(e) => return outcome(Err(e)),
     };
@@ -254,7 +244,7 @@ pub unsafe extern "C" fn AMX_AllGather(block: *const c_void, nbytes: usize, all:
 pub unsafe extern "C" fn AMX_SourceRank(message: *mut c_void, rank: *mut c_int) -> c_int {
     let Some(team) = team() else { return not_started() };
     // SAFETY: C1.
-    let found = unsafe { token(message) }.and_then(|t| each!(team, of => of.rank_of_name(&t.message.source())).ok_or(bellwire_am::Error::Resource));
+    let found = unsafe { token(message) }.and_then(|t| each!(AnyTeam, &*team, of => of.rank_of_name(&t.message.source())).ok_or(bellwire_am::Error::Resource));
     // SAFETY: C1.
     unsafe { put(rank, found.map(|rank| rank as c_int)) }
 }
@@ -263,7 +253,7 @@ pub unsafe extern "C" fn AMX_SourceRank(message: *mut c_void, rank: *mut c_int) 
 #[unsafe(no_mangle)]
 pub extern "C" fn AMX_Exit(status: c_int) -> ! {
     if let Some(team) = team() {
-        each!(team, t => t.exit(status));
+        each!(AnyTeam, &*team, t => t.exit(status));
     }
     match join() {
         Ok(job) => job.exit(status),
