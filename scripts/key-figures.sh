@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The price of keys (decision 43): processor time of two NICs of one process that reach each other
-# by UDP on the loopback interface, with a key and without, by turns; medians. Both the sealing and the
-# opening of a packet are in it. Of small packets it is the time in user space, where the ciphers
+# by UDP on the loopback interface, with a key and without, by turns; medians. Both the sealing and
+# the opening of a packet are in it. Of small packets it is the time in user space, where the ciphers
 # work: the system calls take ten times as long, and vary more than a cipher takes.
 #   key-figures.sh [TURNS]
 set -eu

@@ -156,7 +156,7 @@ impl Answering {
     /// Writes the second message. What the two ends have in common then.
     ///
     /// # Errors
-    /// [`HandshakeError::Key`]: the peer's share is none of the curve's.
+    /// [`HandshakeError::Key`]: the public key in the peer's message is not a point of the curve.
     pub fn finish(mut self, payload: &[u8], message: &mut [u8]) -> Result<Secrets, HandshakeError> {
         self.0.write_message(payload, message).map_err(|_| HandshakeError::Key)?;
         let (to_responder, to_initiator) = self.0.dangerously_get_raw_split();

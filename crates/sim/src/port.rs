@@ -7,7 +7,7 @@
 //!   [`PacketPort::locate`] answers at once.
 //! - The fabric has no checksum, so packets carry the transport's (`packet::checksum`): those that
 //!   were corrupted are found by it, counted and dropped. Whether it missed one is counted, too.
-//!   With keys there is none: the transport finds corrupted packets by their tags.
+//!   With keys packets carry no checksum: the transport finds corrupted packets by their tags.
 //! - Digest and trace do not depend on where memory lies: the addresses in RDMA frames are left out
 //!   of a packet's hash.
 //! - The fabric is borrowed within a call only, and no call of it leads back here.
