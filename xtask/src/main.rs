@@ -53,7 +53,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-peer", &["bellwire-memory", "bellwire-via"]),
     ("bellwire-am", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
     // By the calls of libvipl, loaded at run time: nothing of the engine.
-    ("bellwire-amvia", &["bellwire-am", "bellwire-memory"]),
+    ("bellwire-vipl-abi", &[]),
+    ("bellwire-amvia", &["bellwire-am", "bellwire-memory", "bellwire-vipl-abi"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
     ("bellwire-am-c", &["bellwire-am", "bellwire-amvia", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
@@ -71,7 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-sisci", &["bellwire-memory"]),
     ("bellwire-sisci-c", &["bellwire-memory", "bellwire-sisci"]),
     ("bellwire-report", &[]),
-    ("bellwire-inspect", &["bellwire-memory", "bellwire-wire"]),
+    ("bellwire-inspect", &["bellwire-memory", "bellwire-vipl-abi", "bellwire-wire"]),
     ("bellwire-cli", &["bellwire-devices", "bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim", "bellwire-wire"]),
     // Measures virtual interfaces through the C library; the layers above it directly.
     (

@@ -6,25 +6,15 @@
 //! it is never unloaded. A pointer that is passed is to a live object of the type that the header
 //! names. Handles are numbers; a stale one gives `VIP_INVALID_PARAMETER`.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulong, c_ushort, c_void};
+use std::ffi::{c_char, c_int, c_ulong, c_ushort, c_void};
 use std::path::{Path, PathBuf};
 
-/// `VIP_RETURN` values that this crate tells apart.
-pub(crate) mod code {
-    use std::ffi::c_int;
-    pub(crate) const SUCCESS: c_int = 0;
-    pub(crate) const NOT_DONE: c_int = 1;
-    pub(crate) const ERROR_RESOURCE: c_int = 3;
-    pub(crate) const TIMEOUT: c_int = 4;
-    pub(crate) const REJECT: c_int = 5;
-    pub(crate) const DESCRIPTOR_ERROR: c_int = 11;
-    pub(crate) const NO_MATCH: c_int = 14;
-    pub(crate) const NOT_REACHABLE: c_int = 15;
-}
+pub(crate) use bellwire_vipl_abi::{Descriptor, Segment, code};
+use bellwire_vipl_abi::{FILE_NAMES, MemAttributes, NicAttributes, ViAttributes, control, load, within};
 
 pub(crate) const RELIABLE_DELIVERY: c_ushort = 2;
-pub(crate) const CONTROL_SEND: u16 = 0;
-pub(crate) const CONTROL_RDMA_WRITE: u16 = 1;
+pub(crate) const CONTROL_SEND: u16 = control::OP_SENDRECV;
+pub(crate) const CONTROL_RDMA_WRITE: u16 = control::OP_RDMAWRITE;
 pub(crate) const INFINITE: c_ulong = 0xFFFF_FFFF;
 /// `VIPX_BY_PEER`, `VIPX_CAUSE_DISCONNECTED`.
 pub(crate) const BY_PEER: u32 = 2;
@@ -42,64 +32,6 @@ impl Handle {
     }
 }
 
-/// `VIP_DATA_SEGMENT`; as `VIP_ADDRESS_SEGMENT` its last word is reserved.
-#[repr(C)]
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Segment {
-    pub address: u64,
-    pub handle: u32,
-    pub length: u32,
-}
-
-/// `VIP_DESCRIPTOR`.
-#[repr(C, align(64))]
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Descriptor {
-    pub next: u64,
-    pub next_handle: u32,
-    pub segment_count: u16,
-    pub control: u16,
-    pub reserved: u32,
-    pub immediate: u32,
-    pub length: u32,
-    pub status: u32,
-    pub segments: [Segment; 2],
-}
-
-/// `VIP_NIC_ATTRIBUTES`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct NicAttributes {
-    name: [c_char; 64],
-    versions: [c_ulong; 2],
-    nic_address_len: u16,
-    local_nic_address: *const u8,
-    thread_safe: c_int,
-    max_discriminator_len: u16,
-    limits: [c_ulong; 11],
-    levels: [c_ushort; 2],
-}
-
-/// `VIP_VI_ATTRIBUTES`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct ViAttributes {
-    reliability_level: c_ushort,
-    max_transfer_size: c_ulong,
-    qos: *mut c_void,
-    ptag: *mut c_void,
-    enable_rdma_write: c_int,
-    enable_rdma_read: c_int,
-}
-
-/// `VIP_MEM_ATTRIBUTES`.
-#[repr(C)]
-struct MemAttributes {
-    ptag: *mut c_void,
-    enable_rdma_write: c_int,
-    enable_rdma_read: c_int,
-}
-
 /// `VIPX_CAUSE_INFO`.
 #[repr(C)]
 struct CauseInfo {
@@ -110,13 +42,7 @@ struct CauseInfo {
     text: [u8; 112],
 }
 
-const _: () = {
-    use core::mem::offset_of;
-    assert!(size_of::<Descriptor>() == 64 && offset_of!(Descriptor, status) == 28 && offset_of!(Descriptor, segments) == 32);
-    assert!(size_of::<NicAttributes>() == 200 && offset_of!(NicAttributes, local_nic_address) == 88 && offset_of!(NicAttributes, limits) == 104);
-    assert!(size_of::<ViAttributes>() == 40 && offset_of!(ViAttributes, enable_rdma_write) == 32);
-    assert!(size_of::<MemAttributes>() == 16 && size_of::<CauseInfo>() == 128 && size_of::<c_uint>() == 4);
-};
+const _: () = assert!(size_of::<CauseInfo>() == 128);
 
 const HOST_BYTES_MAX: usize = 18;
 /// Longest discriminator.
@@ -206,9 +132,6 @@ api! {
     query_cause = b"VipxQueryCause": fn(*mut c_void, *mut CauseInfo);
 }
 
-/// Names under which the library is looked for in a directory.
-const FILE_NAMES: [&str; 2] = ["libvipl.so.1", "libvipl.so"];
-
 /// Where the library may be. If `BELLWIRE_VIPL` names a file, it is that one alone. Otherwise the
 /// folders of `beside` come first, then that of the file which `beside` is a link to, then the
 /// loader's.
@@ -218,7 +141,7 @@ fn candidates(named: Option<PathBuf>, beside: Option<&Path>) -> Vec<PathBuf> {
     }
     let real = beside.and_then(|path| path.canonicalize().ok());
     let folders = [beside, real.as_deref()].into_iter().flatten().filter_map(Path::parent);
-    let mut paths: Vec<PathBuf> = folders.flat_map(|folder| FILE_NAMES.map(|name| folder.join(name))).filter(|path| path.exists()).collect();
+    let mut paths = within(folders);
     paths.push(PathBuf::from(FILE_NAMES[0]));
     paths
 }
@@ -249,19 +172,12 @@ fn result(value: c_int) -> Result<(), c_int> {
 impl Nic {
     /// Loads the library and opens a NIC. `beside`: a file in whose folder the library may be.
     pub(crate) fn open(beside: Option<&Path>) -> Result<Self, String> {
-        let mut tried = Vec::new();
-        for path in candidates(std::env::var_os("BELLWIRE_VIPL").map(PathBuf::from), beside) {
-            // SAFETY: V1: its initialisers are those of the library that is meant.
-            match unsafe { libloading::Library::new(&path) } {
-                Ok(library) => {
-                    let api = Api::resolve(&library).map_err(|e| format!("{}: {e}", path.display()))?;
-                    std::mem::forget(library);
-                    return Self::open_with(api);
-                }
-                Err(e) => tried.push(e.to_string()),
-            }
-        }
-        Err(format!("libvipl is not found: {}", tried.join("; ")))
+        let places = candidates(std::env::var_os("BELLWIRE_VIPL").map(PathBuf::from), beside);
+        // SAFETY: V1: it is the library that is meant, where it is looked for.
+        let (library, path) = unsafe { load(places) }.map_err(|tried| format!("libvipl is not found: {}", tried.join("; ")))?;
+        let api = Api::resolve(&library).map_err(|e| format!("{}: {e}", path.display()))?;
+        std::mem::forget(library);
+        Self::open_with(api)
     }
 
     fn open_with(api: Api) -> Result<Self, String> {

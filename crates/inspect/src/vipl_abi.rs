@@ -1,134 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The public C interface of `libvipl.so`, declared here a second time on purpose: the library is measured as a program in C would use it,
-//! found and loaded at run time, with nothing of its source linked in.
-//!
-//! Layouts are those of the 64-byte descriptor form of `vipl.h` on a 64-bit machine and are asserted below.
+//! `libvipl.so` as measuring programs use it: its functions, found and loaded at run time, with nothing of its source linked in.
 
-use std::ffi::{CStr, CString, OsString, c_char, c_int, c_uint, c_ulong, c_ushort, c_void};
+use bellwire_vipl_abi::{FILE_NAMES, within};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_ulong, c_void};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// `VIP_RETURN` values that the benchmarks tell apart.
-pub mod code {
-    #![allow(missing_docs)]
-    pub const SUCCESS: i32 = 0;
-    pub const NOT_DONE: i32 = 1;
-    pub const TIMEOUT: i32 = 4;
-    pub const REJECT: i32 = 5;
-    pub const DESCRIPTOR_ERROR: i32 = 11;
-    pub const NO_MATCH: i32 = 14;
-    pub const ERROR_NOT_SUPPORTED: i32 = 16;
-}
-
-/// `VIP_CONTROL_*`: the descriptor's control word.
-pub mod control {
-    #![allow(missing_docs)]
-    pub const OP_SENDRECV: u16 = 0;
-    pub const OP_RDMAWRITE: u16 = 1;
-    pub const OP_RDMAREAD: u16 = 2;
-    pub const IMMEDIATE: u16 = 4;
-}
-
-/// `VIP_STATUS_ERROR_MASK`.
-pub const STATUS_ERROR_MASK: u32 = 0x1FE;
-
-/// `VIP_DESCRIPTOR`: control segment and two segments.
-#[repr(C, align(64))]
-#[derive(Debug, Clone, Copy)]
-pub struct Descriptor {
-    /// `CS.Next`.
-    pub next: u64,
-    /// `CS.NextHandle`.
-    pub next_handle: u32,
-    /// `CS.SegCount`.
-    pub segment_count: u16,
-    /// `CS.Control`.
-    pub control: u16,
-    /// `CS.Reserved`.
-    pub reserved: u32,
-    /// `CS.ImmediateData`.
-    pub immediate: u32,
-    /// `CS.Length`, bytes.
-    pub length: u32,
-    /// `CS.Status`, written by the library when the descriptor completes.
-    pub status: u32,
-    /// `DS[0]` and `DS[1]`.
-    pub segments: [Segment; 2],
-}
-
-/// `VIP_DATA_SEGMENT`, and `VIP_ADDRESS_SEGMENT` (whose last word is reserved).
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Segment {
-    /// `Data`.
-    pub address: u64,
-    /// `Handle`.
-    pub handle: u32,
-    /// `Length`, bytes; 0 in an address segment.
-    pub length: u32,
-}
-
-/// `VIP_NIC_ATTRIBUTES`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
-pub struct NicAttributes {
-    pub name: [c_char; 64],
-    pub hardware_version: c_ulong,
-    pub provider_version: c_ulong,
-    pub nic_address_len: u16,
-    pub local_nic_address: *const u8,
-    pub thread_safe: c_int,
-    pub max_discriminator_len: u16,
-    pub max_register_bytes: c_ulong,
-    pub max_register_regions: c_ulong,
-    pub max_register_block_bytes: c_ulong,
-    pub max_vi: c_ulong,
-    pub max_descriptors_per_queue: c_ulong,
-    pub max_segments_per_desc: c_ulong,
-    pub max_cq: c_ulong,
-    pub max_cq_entries: c_ulong,
-    pub max_transfer_size: c_ulong,
-    pub native_mtu: c_ulong,
-    pub max_ptags: c_ulong,
-    pub reliability_level_support: c_ushort,
-    pub rdma_read_support: c_ushort,
-}
-
-/// `VIP_VI_ATTRIBUTES`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
-pub struct ViAttributes {
-    pub reliability_level: c_ushort,
-    pub max_transfer_size: c_ulong,
-    pub qos: *mut c_void,
-    pub ptag: *mut c_void,
-    pub enable_rdma_write: c_int,
-    pub enable_rdma_read: c_int,
-}
-
-/// `VIP_MEM_ATTRIBUTES`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-#[allow(missing_docs)]
-pub struct MemAttributes {
-    pub ptag: *mut c_void,
-    pub enable_rdma_write: c_int,
-    pub enable_rdma_read: c_int,
-}
-
-#[cfg(target_pointer_width = "64")]
-const _: () = {
-    use core::mem::offset_of;
-    assert!(size_of::<Descriptor>() == 64 && align_of::<Descriptor>() == 64);
-    assert!(offset_of!(Descriptor, status) == 28 && offset_of!(Descriptor, segments) == 32);
-    assert!(size_of::<NicAttributes>() == 200 && offset_of!(NicAttributes, local_nic_address) == 88);
-    assert!(offset_of!(NicAttributes, max_register_bytes) == 104 && offset_of!(NicAttributes, rdma_read_support) == 194);
-    assert!(size_of::<ViAttributes>() == 40 && offset_of!(ViAttributes, enable_rdma_write) == 32);
-    assert!(size_of::<MemAttributes>() == 16);
-};
+pub use bellwire_vipl_abi::{Descriptor, MemAttributes, NicAttributes, STATUS_ERROR_MASK, Segment, ViAttributes, code, control};
 
 /// A handle of the library: NIC, VI, protection tag or pending connection.
 pub type Handle = *mut c_void;
@@ -222,32 +101,19 @@ pub struct Loaded {
     pub path: PathBuf,
 }
 
-/// Names under which the library is looked for in a directory.
-const FILE_NAMES: [&str; 2] = ["libvipl.so.1", "libvipl.so"];
-
 /// Loads the library: `explicit`, else the environment variable `BELLWIRE_VIPL`, else next to the executable, else `../lib` from there, else
 /// wherever the loader finds `libvipl.so.1`. It stays loaded until the process ends.
 ///
 /// # Errors
 /// If no library is found, or it lacks a function.
 pub fn load(explicit: Option<&Path>) -> Result<Loaded, Error> {
-    let mut tried = Vec::new();
-    for path in candidates(explicit, std::env::var_os("BELLWIRE_VIPL"), std::env::current_exe().ok()) {
-        if path.is_absolute() && !path.exists() {
-            tried.push(format!("{} (no such file)", path.display()));
-            continue;
-        }
-        // SAFETY: loading runs the library's initialisers; it is the library that the user asked to measure.
-        match unsafe { libloading::Library::new(&path) } {
-            Ok(library) => {
-                let api = Api::resolve(&library).map_err(|error| error.within(&path.display().to_string()))?;
-                std::mem::forget(library);
-                return Ok(Loaded { api, path });
-            }
-            Err(error) => tried.push(error.to_string()),
-        }
-    }
-    Err(Error::failed(format!("libvipl not found; tried:\n  {}", tried.join("\n  "))))
+    let places = candidates(explicit, std::env::var_os("BELLWIRE_VIPL"), std::env::current_exe().ok());
+    // SAFETY: it is the library that the user asked to measure, where the documentation says that it is looked for.
+    let (library, path) =
+        unsafe { bellwire_vipl_abi::load(places) }.map_err(|tried| Error::failed(format!("libvipl not found; tried:\n  {}", tried.join("\n  "))))?;
+    let api = Api::resolve(&library).map_err(|error| error.within(&path.display().to_string()))?;
+    std::mem::forget(library);
+    Ok(Loaded { api, path })
 }
 
 /// An open NIC, closed when it is dropped.
@@ -310,9 +176,7 @@ fn candidates(explicit: Option<&Path>, environment: Option<OsString>, executable
     }
     let mut paths = Vec::new();
     if let Some(directory) = executable.as_deref().and_then(Path::parent) {
-        for folder in [directory.to_path_buf(), directory.join("../lib")] {
-            paths.extend(FILE_NAMES.iter().map(|name| folder.join(name)));
-        }
+        paths = within([directory, &directory.join("../lib")]);
     }
     paths.push(PathBuf::from(FILE_NAMES[0]));
     paths
@@ -359,8 +223,6 @@ pub fn nic_name(attributes: &NicAttributes) -> String {
     let bytes: Vec<u8> = attributes.name.iter().map(|&character| character as u8).chain([0]).collect();
     CStr::from_bytes_until_nul(&bytes).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
-
-const _: () = assert!(size_of::<c_uint>() == 4);
 
 #[cfg(test)]
 mod tests {
