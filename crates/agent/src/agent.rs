@@ -46,6 +46,8 @@ pub struct Counters {
     pub foreign: u64,
     /// Packets refused because their receiver was not resident.
     pub not_resident: u64,
+    /// Packets lost because their receiver's ring was full.
+    pub dropped: u64,
     /// Packets taken out of rings.
     pub packets: u64,
     /// Datagrams taken.
@@ -151,16 +153,6 @@ impl Agent {
         self.counters
     }
 
-    /// Loads, unloads and faults.
-    pub fn residency(&self) -> &bellwire_residency::Statistics {
-        self.residency.statistics()
-    }
-
-    /// Endpoints that there are.
-    pub fn endpoints(&self) -> usize {
-        self.endpoints.count()
-    }
-
     pub(crate) fn address_of(&self, number: u16) -> SocketAddr {
         let mut address = self.network.own();
         address.set_port(number);
@@ -197,7 +189,6 @@ impl Agent {
         let Some(endpoint) = self.endpoints.get_mut(id.0) else { return };
         let copy = rustix::io::fcntl_dupfd_cloexec(&endpoint.memfd, 0);
         let end = copy.ok().and_then(|memfd| AgentEnd::map(memfd, rings, endpoint.at).ok());
-        endpoint.traffic.loads += 1;
         let is_mapped = end.is_some();
         if let Some(end) = &end {
             end.set_state(State::Resident);

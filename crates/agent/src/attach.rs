@@ -3,7 +3,7 @@
 //! bounded per look, so none keeps the agent.
 
 use crate::agent::Agent;
-use crate::endpoints::{Connection, Endpoint, Traffic};
+use crate::endpoints::{Connection, Endpoint};
 use bellwire_memory::event::PeerBell;
 use bellwire_memory::region::{memfd_origin, sparse_memfd};
 use bellwire_memory::{MemoryError, fd_passing};
@@ -132,7 +132,6 @@ impl Agent {
             parked: Vec::new(),
             names: Vec::new(),
             is_dirty: false,
-            traffic: Traffic::default(),
         });
         if let Some(connection) = self.connections[place].as_mut() {
             connection.endpoint = Some(endpoint);

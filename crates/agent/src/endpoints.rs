@@ -22,17 +22,6 @@ pub(crate) struct Connection {
     pub(crate) endpoint: Option<u32>,
 }
 
-/// What an endpoint has sent and received.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
-    /// Packets that found its ring full.
-    pub(crate) dropped: u64,
-    /// Times that it was loaded.
-    pub(crate) loads: u64,
-}
-
 /// An endpoint.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -51,7 +40,6 @@ pub(crate) struct Endpoint {
     pub(crate) names: Vec<u128>,
     /// In the list of those to be rung.
     pub(crate) is_dirty: bool,
-    pub(crate) traffic: Traffic,
 }
 
 /// All endpoints of an agent.

@@ -63,10 +63,6 @@ pub(crate) struct Network {
     own: SocketAddr,
     struck: Option<Box<Struck>>,
     out: Vec<u8>,
-    /// Datagrams that were none of an agent.
-    pub(crate) strange: u64,
-    /// Datagrams that the socket did not take.
-    pub(crate) lost: u64,
 }
 
 impl Network {
@@ -82,7 +78,7 @@ impl Network {
         let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         let own = socket.local_addr().map_err(|e| OpenError::Udp(config.address, e))?;
         let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, own, now)));
-        Ok(Self { socket, own, struck, out: Vec::with_capacity(DATAGRAM_BYTES_MAX), strange: 0, lost: 0 })
+        Ok(Self { socket, own, struck, out: Vec::with_capacity(DATAGRAM_BYTES_MAX) })
     }
 
     pub(crate) fn own(&self) -> SocketAddr {
@@ -115,8 +111,8 @@ impl Network {
         self.out.extend_from_slice(&header.store());
         self.out.resize(HEADER_BYTES + length.min(PACKET_BYTES_MAX), 0);
         fill(&mut self.out[HEADER_BYTES..]);
-        let Self { socket, struck, out, lost, .. } = self;
-        let mut put = |bytes: &[u8]| *lost += u64::from(socket.send_to(bytes, to).is_err());
+        let Self { socket, struck, out, .. } = self;
+        let put = |bytes: &[u8]| _ = socket.send_to(bytes, to);
         match struck {
             None => put(out),
             Some(struck) => struck.send(now, to, out, out.len(), put),
@@ -137,7 +133,6 @@ impl Network {
             // the rules.
             let is_fine = n <= DATAGRAM_BYTES_MAX && from.port() == self.own.port();
             let header = Header::load(&bytes[..n]).filter(|_| is_fine);
-            self.strange += u64::from(header.is_none());
             return Some(header.map(|header| (from.ip(), header, n)));
         }
     }

@@ -107,16 +107,13 @@ impl Agent {
         }
         end.tx.publish();
         if packets > 0 {
-            let (_, for_room) = end.wants_ring();
             self.residency.access(self.now, EndpointId(place));
-            if let Some(endpoint) = self.endpoints.get_mut(place) {
-                endpoint.traffic.sent += u64::from(packets);
-                if for_room {
-                    let _ = endpoint.bell.ring();
-                }
-            }
         }
         if let Some(endpoint) = self.endpoints.get_mut(place) {
+            let (_, for_room) = if packets > 0 { end.wants_ring() } else { (false, false) };
+            if for_room {
+                let _ = endpoint.bell.ring();
+            }
             endpoint.end = Some(end);
         }
         if let Some(broken) = broken {
@@ -183,8 +180,7 @@ impl Agent {
             return Ok(Fate::Refused(shown));
         };
         match packet.deliver(&from, end) {
-            Ok(true) => endpoint.traffic.received += 1,
-            Ok(false) => endpoint.traffic.dropped += 1,
+            Ok(delivered) => self.counters.dropped += u64::from(!delivered),
             Err(Corrupt) => return Err(place),
         }
         self.residency.access(now, EndpointId(place));
@@ -199,7 +195,6 @@ impl Agent {
         if let Some(end) = &mut endpoint.end {
             // A ring that is broken or full: the packets are lost; the turn that comes finds out.
             let delivered = parked.iter().filter(|(from, bytes)| end.deliver(Kind::Packet, from, bytes) == Ok(true)).count();
-            endpoint.traffic.received += delivered as u64;
             if delivered > 0 {
                 self.note(place);
             }

@@ -67,17 +67,11 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
-    /// In the owner's memory; nobody wants it.
+    /// In the owner's memory alone: the agent must be rung.
     #[default]
     Host = 0,
-    /// In the owner's memory, and it waits for a frame.
-    Wanted = 1,
-    /// On the way into a frame.
-    Loading = 2,
     /// In a frame: the agent looks at its rings.
     Resident = 3,
-    /// In a frame that it is about to leave.
-    Quiescing = 4,
 }
 
 /// Bytes of the two rings.
