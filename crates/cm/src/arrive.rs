@@ -99,11 +99,9 @@ impl Cm {
         self.by_remote.insert((link, message.from), number);
         let body = self.body(number, message.parameters, message.kind.data_bytes());
         let event = Event { kind: EventKind::ConnectRequest, id: number, uid, status: 0, body, owner: listener };
-        if self.push(host, event) {
-            if !is_datagram {
-                self.say(host, number, Kind::Wait, 0, &[]);
-            }
-        } else {
+        // A peer that waits for long asks again, and then hears that its request is here: to say it
+        // at once would wake a thread of the peer for each connection.
+        if !self.push(host, event) {
             self.end(host, number);
         }
     }

@@ -129,6 +129,13 @@ fn the_end_comes_behind_completions() {
 }
 
 #[test]
+fn a_connection_is_three_messages() {
+    // Each wakes a thread of the peer.
+    let (w, ..) = connected();
+    assert_eq!(w.net.messages, 3);
+}
+
+#[test]
 fn both_leave_at_once() {
     let (mut w, a, b, active, passive) = connected();
     w.on(0, |cm, host, now| cm.disconnect(host, a, active, now)).unwrap();

@@ -23,6 +23,11 @@ pub(crate) struct ArmedQueues {
     pub count: u32,
     /// Threads that sleep in `ibv_get_cq_event`, or are about to.
     pub sleepers: u32,
+    /// The program is about to sleep for an event of connection management, most likely the answer
+    /// to what it has just said.
+    pub expects_event: bool,
+    /// The helper steps the machine.
+    pub is_helper: bool,
     /// The program waits by `ibv_get_cq_event`, which looks itself.
     waits_itself: bool,
     /// Events that the helper has delivered since the last such call, while nobody slept.
@@ -32,7 +37,7 @@ pub(crate) struct ArmedQueues {
 impl ArmedQueues {
     /// Whether the helper must see to traffic at once, although the program has just polled.
     pub(crate) fn need_helper(&self) -> bool {
-        self.count != 0 && (!self.waits_itself || self.sleepers != 0)
+        self.expects_event || (self.count != 0 && (!self.waits_itself || self.sleepers != 0))
     }
 
     /// A thread of the program waits for completions, and has found no event.

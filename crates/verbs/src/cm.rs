@@ -16,12 +16,18 @@ use crate::progress::HostWire;
 use crate::types::{Error, Gid};
 use bellwire_cm::{Channel, Cm, Host, Link, Service};
 use bellwire_peer::listen_alone;
+use bellwire_via::nic::Ring;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant, ViHandle};
 use std::sync::{Arc, OnceLock};
 
 /// In the timers, for connection management's: no queue pair has that number.
 pub(crate) const CM_TIMER: u32 = u32::MAX - 1;
+/// How long the helper sees to what comes at once for a program that waits for an event. A program
+/// may wait for the end of a connection in one thread and poll for completions in another.
+const EXPECTED: u64 = 20_000_000;
+/// How long a timer lasts, at most, while the machine is used.
+const BEAT: u64 = 200_000_000;
 /// How long a link may take.
 const LINK_PATIENCE: u64 = 20_000_000_000;
 
@@ -125,8 +131,15 @@ impl<W: Wire> Host for CmHost<'_, W> {
     }
 
     fn signal(&mut self, channel: Channel, has_events: bool) {
-        if let Some(bell) = self.world.bells.get(&channel) {
-            bell.set(has_events);
+        let Some(bell) = self.world.bells.get(&channel) else { return };
+        bell.set(has_events);
+        if has_events && self.core.armed.is_helper {
+            self.world.unrung.push(Arc::clone(bell));
+        } else {
+            bell.ring();
+        }
+        if has_events {
+            self.core.armed.expects_event = false;
         }
     }
 }
@@ -145,16 +158,18 @@ impl Core {
         let now = self.time();
         let seed = now ^ u64::from(self.name.place) << 48;
         let own = self.name.gid;
-        let mut managed = self.managed.take().unwrap_or_else(|| Box::new(Managed { cm: Cm::new(own, seed), world: World::default(), due: 0 }));
+        let mut managed = self.managed.take().unwrap_or_else(|| Box::new(Managed { cm: Cm::new(own, seed), world: World::default(), due: 0, is_used: true }));
         let result = f(&mut managed.cm, &mut CmHost { core: self, engine, world: &mut managed.world }, now);
-        // A timer that is too early stays and rings once for nothing: the helper thread wakes for
-        // each that is earlier than all it knows, and each connection has its own.
+        // The helper thread wakes for each timer that is earlier than all it knows, and each
+        // connection has its own. So one that is too early stays and rings for nothing; while the
+        // machine is used, such a one is always there.
         let due = managed.cm.next_time().unwrap_or(0);
         if due != 0 && (managed.due == 0 || due < managed.due) {
             self.timers.remove(&(managed.due, CM_TIMER));
-            managed.due = due;
-            self.timers.insert((due, CM_TIMER));
+            managed.due = if managed.is_used { due.min(now + BEAT) } else { due };
+            self.timers.insert((managed.due, CM_TIMER));
         }
+        managed.is_used = true;
         self.managed = Some(managed);
         result
     }
@@ -165,6 +180,31 @@ impl Core {
         if let Some(managed) = &mut self.managed {
             managed.due = 0;
             self.manage(engine, |cm, host, now| cm.tick(host, now));
+        }
+        if let Some(managed) = &mut self.managed {
+            managed.is_used = false;
+        }
+    }
+
+    fn expect_event(&mut self) {
+        let until = self.time() + EXPECTED;
+        if let Some(managed) = &mut self.managed {
+            managed.world.expected_until = until;
+            self.armed.expects_event = true;
+        }
+    }
+
+    /// Before the helper steps the machine.
+    #[cold]
+    pub(crate) fn expect_no_longer(&mut self) {
+        let until = self.managed.as_ref().map_or(0, |m| m.world.expected_until);
+        self.armed.expects_event = self.now < until;
+    }
+
+    /// What the helper has for the program's threads.
+    pub(crate) fn take_unrung(&mut self, rings: &mut Vec<Arc<dyn Ring>>) {
+        if let Some(managed) = &mut self.managed {
+            rings.extend(managed.world.unrung.drain(..).map(|bell| -> Arc<dyn Ring> { bell }));
         }
     }
 
@@ -245,6 +285,16 @@ impl Port {
     /// [`Error::InChild`].
     pub fn manage<R>(&self, f: impl FnOnce(&mut Cm, &mut CmHost<'_, HostWire>, u64) -> R) -> Result<R, Error> {
         self.station.with(|core, engine| Ok(core.manage(engine, f)))
+    }
+
+    /// Has the helper thread see to what comes at once: the caller has found no event, and is about
+    /// to wait for one.
+    pub fn expect_event(&self) {
+        // In the child of a fork there is nothing to expect.
+        let _ = self.station.with(|core, _| {
+            core.expect_event();
+            Ok::<_, Error>(())
+        });
     }
 
     /// Moves everything once; whether a channel has an event.

@@ -8,10 +8,11 @@ use crate::core::Core;
 use crate::patience::LINGER;
 use crate::types::Stamp;
 use crate::types::{Completion, Error};
-use bellwire_via::nic::Machine;
+use bellwire_via::nic::{Machine, Ring};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant};
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
 
 pub(crate) type HostWire = bellwire_via::wire::host::HostWire;
 
@@ -117,8 +118,13 @@ impl<W: Wire> Machine<W> for Core {
             return engine.progress() || moved;
         }
         self.lingers = self.patience.lasts(self.posts, now.0);
+        if self.armed.expects_event {
+            self.expect_no_longer();
+        }
+        self.armed.is_helper = true;
         let armed = self.armed.count;
         let moved = self.look(engine, |_| false) || moved;
+        self.armed.is_helper = false;
         self.lingers = false;
         if self.armed.count < armed {
             self.armed.told_unasked();
@@ -133,6 +139,10 @@ impl<W: Wire> Machine<W> for Core {
 
     fn is_armed(&self) -> bool {
         self.armed.need_helper()
+    }
+
+    fn take_rings(&mut self, rings: &mut Vec<Arc<dyn Ring>>) {
+        self.take_unrung(rings);
     }
 
     fn next_timeout(&self, now: Instant) -> Instant {

@@ -69,7 +69,7 @@ use crate::request::{ReceiveRequest, SendRequest};
 pub use crate::wire::clock::clock;
 pub use config::{Adoption, AgentNic, ConfigError, NicConfig, OpenError, SPIN_DEFAULT, SPIN_MAX, Udp};
 pub use driven::{Driven, HeldMachine};
-pub use machine::Machine;
+pub use machine::{Machine, Ring};
 pub use memory::Memory;
 pub use spin::Spin;
 

@@ -17,6 +17,7 @@
 mod guard;
 
 use super::handlers::{self, Job};
+use super::machine::Ring;
 use super::port::{BELL, CLOSE, CONTROL, DUTY, EVENTS, GUARD, STAT, TOLD, WORK};
 use super::stat::Stat;
 use super::state::Shared;
@@ -28,6 +29,7 @@ use bellwire_memory::processors;
 use bellwire_memory::token::Claim;
 use guard::Guarding;
 use rustix::event::epoll;
+use std::sync::Arc;
 
 /// First tick after being told of work, and the following ones.
 const TICK_FIRST: Duration = Duration::from_millis(1);
@@ -74,6 +76,8 @@ struct Helper<'a> {
     /// The scheduler was asked for short turns.
     has_short_turns: bool,
     jobs: Vec<Job>,
+    /// What the machine has for threads of the program, to be rung without the token.
+    rings: Vec<Arc<dyn Ring>>,
     stat: Stat,
 }
 
@@ -88,6 +92,7 @@ pub(super) fn run(shared: &Shared, stat: Stat) {
         pace: machine::TICK,
         has_short_turns: false,
         jobs: Vec::new(),
+        rings: Vec::new(),
         stat,
     };
     loop {
@@ -291,10 +296,12 @@ impl Helper<'_> {
             }
         }
         handlers::collect(&mut core, &mut self.jobs);
+        core.take_rings(&mut self.rings);
         if core.needs_settling() {
             core.settle(self.shared);
         }
         drop(core);
+        self.ring();
         handlers::run(self.shared, &mut self.jobs);
         handlers::report_kept(self.shared);
     }
@@ -331,7 +338,9 @@ impl Helper<'_> {
                 core.settle(self.shared);
             }
             let woke_program = watched && !core.is_armed();
+            core.take_rings(&mut self.rings);
             drop(core);
+            self.ring();
             if deep {
                 return;
             }
@@ -356,6 +365,11 @@ impl Helper<'_> {
             }
         }
         self.mode = Mode::Tick(Duration(0));
+    }
+
+    /// Wakes threads of the program, which want the token.
+    fn ring(&mut self) {
+        self.rings.drain(..).for_each(|ring| ring.ring());
     }
 
     /// Arms the bell if somebody may need us while we sleep. True if there was something to move

@@ -11,6 +11,7 @@ use crate::time::{Duration, Instant};
 use crate::wire::Wire;
 use crate::wire::host::HostWire;
 use core::ptr::NonNull;
+use std::sync::Arc;
 
 /// How long no look of the program may be seen before the helper looks in its place.
 pub(super) const TICK: Duration = Duration::from_millis(1);
@@ -34,6 +35,13 @@ pub trait Machine<W: Wire>: Send + 'static {
     /// When it must be stepped although nothing comes; [`Instant::NEVER`] if it need not.
     fn next_timeout(&self, now: Instant) -> Instant;
 
+    /// Adds what is to be rung for threads of the program, once the NIC's token is free: a thread
+    /// that woke while the helper holds it would sleep again for the token. The helper calls this
+    /// after each step.
+    fn take_rings(&mut self, rings: &mut Vec<Arc<dyn Ring>>) {
+        let _ = rings;
+    }
+
     /// Whether the helper steps it for a program that does not look. If not, the helper moves the
     /// engine alone.
     fn stands_in(&self) -> bool {
@@ -42,6 +50,12 @@ pub trait Machine<W: Wire>: Send + 'static {
 
     /// Ends all connections: the engine goes.
     fn close(&mut self, engine: &mut Engine<W>);
+}
+
+/// Something that wakes threads of the program.
+pub trait Ring: Send + Sync {
+    /// Wakes those that sleep on it. It may not call the NIC.
+    fn ring(&self);
 }
 
 /// A machine that the core owns. A raw pointer, so that it can be seen as what it is (N5).

@@ -7,7 +7,7 @@ use super::clock;
 use super::crowd::Crowd;
 use super::handler_list::{ErrorHandling, Handlers};
 use super::identity::Identity;
-use super::machine::{Machine, Owned};
+use super::machine::{Machine, Owned, Ring};
 use super::port::{EVENTS, Port, WORK};
 use super::spin::Adaptive;
 use super::waiters::Waiters;
@@ -19,7 +19,7 @@ use crate::wire::host::HostWire;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fork_mark::ForkMark;
 use bellwire_memory::token::Token;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Polls between two looks at the clock while no timer is running.
 const POLLS_PER_CLOCK: u32 = 1024;
@@ -316,6 +316,13 @@ impl Core {
         let moved = machine.step(&mut self.engine, now);
         shared.note_armed(machine.is_armed() || self.watches.any_armed());
         moved
+    }
+
+    /// What the machine has for threads of the program.
+    pub(super) fn take_rings(&mut self, rings: &mut Vec<Arc<dyn Ring>>) {
+        if let Some(machine) = &mut self.machine {
+            machine.get_mut().take_rings(rings);
+        }
     }
 
     /// Whether somebody sleeps on a descriptor that a completion rings.

@@ -290,6 +290,7 @@ impl CmFile {
     pub fn wait(&self) -> Result<(), Errno> {
         let end = Instant::now() + SPIN;
         let lost = |_| Errno(libc::EIO);
+        self.parts().iter().for_each(|part| part.port.expect_event());
         loop {
             let parts = self.parts();
             for part in &parts {
