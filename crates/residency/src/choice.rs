@@ -3,6 +3,7 @@
 
 use crate::{EndpointId, Policy, Residency, State};
 use bellwire_time::{Duration, Instant};
+use core::cmp::Reverse;
 use rand_core::Rng;
 
 impl Residency {
@@ -13,16 +14,29 @@ impl Residency {
         Duration(stay.saturating_add(self.rng.next_u64() % stay.max(1)))
     }
 
-    /// A victim; or when there may be one.
-    pub(crate) fn choose(&mut self, now: Instant) -> Result<EndpointId, Instant> {
-        let mut later = Instant::NEVER;
+    /// A victim for an endpoint of `owner`; or when there may be one. Those that have done their
+    /// work go first, then those of the owner with the most frames (R6).
+    pub(crate) fn choose(&mut self, now: Instant, owner: u32) -> Result<EndpointId, Instant> {
+        let (mut later, mut best) = (Instant::NEVER, None);
         let mut candidates = Vec::with_capacity(self.frames.len());
+        let (own, share) = (self.waiting.frames_of(owner), self.waiting.share(self.frames.len()));
         for endpoint in self.frames.iter().flatten() {
             let entry = &self.entries[endpoint.0 as usize];
             let State::Resident(_) = entry.state else { continue };
-            if entry.kept > now {
+            let theirs = self.waiting.frames_of(entry.owner);
+            if !entry.done && entry.owner != owner && theirs <= own {
+                continue;
+            }
+            if entry.kept > now && (own >= share || theirs <= share) {
                 later = later.min(entry.kept);
-            } else {
+                continue;
+            }
+            let rank = (!entry.done, Reverse(theirs));
+            if best.is_none_or(|best| rank < best) {
+                best = Some(rank);
+                candidates.clear();
+            }
+            if best == Some(rank) {
                 candidates.push((*endpoint, entry));
             }
         }

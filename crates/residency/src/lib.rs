@@ -23,9 +23,13 @@
 //!   will be.
 //! - R4: an endpoint keeps its frame for [`Config::stay`] and a part of it that is drawn: what it
 //!   was loaded for gets its chance. With equal stays the turns of busy NICs fall into step, and a
-//!   sender and its receiver are never resident at once; with drawn ones they are, in the end.
+//!   sender and its receiver are never resident at once; with drawn ones they are, in the end. An
+//!   endpoint that has done what it was loaded for ([`Residency::done`]) makes room before that.
 //! - R5: an endpoint that cannot settle does not stop the others: after [`Config::patience`]
 //!   another one quiesces, in the end all of them.
+//! - R6: owners share the frames ([`Residency::set_owner`]). The owner with the fewest frames is
+//!   served first, and takes from the one with the most: of an owner that has more than its share
+//!   it need not wait for the end of a stay. One alone may have all frames.
 //!
 //! An endpoint settles when each message that it has sent is known to be taken or known not to be
 //! (the transport's `recall`); by R5 and since every message is answered, that comes.
@@ -34,10 +38,12 @@
 
 mod choice;
 mod config;
+mod queue;
 
 pub use bellwire_time::{Duration, Instant};
 pub use config::{Config, Policy};
 
+use queue::Queue;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -108,6 +114,9 @@ pub(crate) struct Entry {
     /// It keeps its frame until then.
     pub(crate) kept: Instant,
     pub(crate) used: Option<Instant>,
+    /// It has nothing to do now.
+    pub(crate) done: bool,
+    pub(crate) owner: u32,
     quiescing_since: Instant,
     /// Its quiescing took too long, and no longer counts as the remap under way.
     late: bool,
@@ -122,7 +131,7 @@ pub struct Residency {
     pub(crate) entries: Vec<Entry>,
     /// The endpoint in each frame.
     pub(crate) frames: Vec<Option<EndpointId>>,
-    waiting: VecDeque<EndpointId>,
+    waiting: Queue,
     actions: VecDeque<Action>,
     pub(crate) rng: Pcg64Mcg,
     statistics: Statistics,
@@ -139,7 +148,7 @@ impl Residency {
             frames: vec![None; config.frames],
             config,
             entries: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: Queue::default(),
             actions: VecDeque::new(),
             rng: Pcg64Mcg::seed_from_u64(seed),
             statistics: Statistics::default(),
@@ -153,31 +162,66 @@ impl Residency {
         self.entries.get(endpoint.0 as usize).map_or(State::Host, |e| e.state)
     }
 
+    /// Whose endpoint this is; 0 if nothing is said. To be called while it is in host memory and
+    /// nobody wants it.
+    pub fn set_owner(&mut self, endpoint: EndpointId, owner: u32) {
+        self.grow(endpoint);
+        debug_assert_eq!(self.state(endpoint), State::Host, "the frames of owners are counted");
+        self.entry(endpoint).owner = owner;
+    }
+
+    fn grow(&mut self, endpoint: EndpointId) {
+        let place = endpoint.0 as usize;
+        if place >= self.entries.len() {
+            self.entries.resize(place + 1, Entry::default());
+        }
+    }
+
+    /// A resident endpoint has done what it was loaded for, and may make room at once, until it is
+    /// accessed again.
+    pub fn done(&mut self, now: Instant, endpoint: EndpointId) {
+        self.now = self.now.max(now);
+        let now = self.now;
+        if let Some(entry) = self.entries.get_mut(endpoint.0 as usize)
+            && matches!(entry.state, State::Resident(_))
+        {
+            entry.done = true;
+            entry.kept = entry.kept.min(now);
+            if !self.waiting.is_empty() {
+                self.plan();
+            }
+        }
+    }
+
     /// The endpoint sends, or a message has come for it: its frame, if it is resident. If not, it
     /// is demanded; a sender waits, a message is refused as not resident.
     pub fn access(&mut self, now: Instant, endpoint: EndpointId) -> Option<FrameId> {
         self.now = self.now.max(now);
         let now = self.now;
-        let place = endpoint.0 as usize;
-        if place >= self.entries.len() {
-            self.entries.resize(place + 1, Entry::default());
-        }
-        let entry = &mut self.entries[place];
+        self.grow(endpoint);
+        let entry = self.entry(endpoint);
         if let State::Resident(frame) = entry.state {
-            entry.used = Some(now);
+            (entry.used, entry.done) = (Some(now), false);
             return Some(frame);
         }
-        self.statistics.faults += 1;
         match entry.state {
             State::Host => {
-                entry.state = State::Waiting(now);
-                self.waiting.push_back(endpoint);
+                self.wait(endpoint);
                 self.plan();
             }
             State::Quiescing(_) | State::Unloading(_) => entry.missed = true,
             _ => {}
         }
+        self.statistics.faults += 1;
         None
+    }
+
+    fn wait(&mut self, endpoint: EndpointId) {
+        let now = self.now;
+        let entry = self.entry(endpoint);
+        entry.state = State::Waiting(now);
+        let owner = entry.owner;
+        self.waiting.push(owner, endpoint);
     }
 
     /// The next thing to do.
@@ -195,7 +239,7 @@ impl Residency {
         let kept = now + self.draw_stay();
         let entry = self.entry(endpoint);
         let State::Loading(frame) = entry.state else { panic!("{endpoint:?} is loaded, but was {:?}", entry.state) };
-        *entry = Entry { state: State::Resident(frame), loaded: now, kept, used: None, ..*entry };
+        *entry = Entry { state: State::Resident(frame), loaded: now, kept, used: None, done: false, ..*entry };
         let waited = now.since(entry.wanted);
         self.statistics.loads += 1;
         self.statistics.waited = Duration(self.statistics.waited.0 + waited.0);
@@ -225,13 +269,13 @@ impl Residency {
         let entry = self.entry(endpoint);
         let State::Unloading(frame) = entry.state else { panic!("{endpoint:?} is unloaded, but was {:?}", entry.state) };
         let wanted = wanted || entry.missed;
-        *entry = Entry::default();
+        let owner = entry.owner;
+        *entry = Entry { owner, ..Entry::default() };
         self.frames[frame.0 as usize] = None;
+        self.waiting.has_given(owner);
         self.statistics.unloads += 1;
         if wanted {
-            let now = self.now;
-            self.entry(endpoint).state = State::Waiting(now);
-            self.waiting.push_back(endpoint);
+            self.wait(endpoint);
         }
         self.plan();
     }
@@ -241,10 +285,14 @@ impl Residency {
     pub fn remove(&mut self, now: Instant, endpoint: EndpointId) {
         self.now = self.now.max(now);
         let Some(entry) = self.entries.get_mut(endpoint.0 as usize) else { return };
+        let owner = entry.owner;
         *entry = Entry::default();
-        self.waiting.retain(|e| *e != endpoint);
+        self.waiting.remove(owner, endpoint);
         self.actions.retain(|action| !matches!(action, Action::Quiesce(e) | Action::Unload(e, _) | Action::Load(e, _) if *e == endpoint));
-        self.frames.iter_mut().filter(|f| **f == Some(endpoint)).for_each(|f| *f = None);
+        if let Some(frame) = self.frames.iter_mut().find(|f| **f == Some(endpoint)) {
+            *frame = None;
+            self.waiting.has_given(owner);
+        }
         self.plan();
     }
 
@@ -303,16 +351,16 @@ impl Residency {
         self.timeout = Instant::NEVER;
         self.lose_patience();
         while self.under_way() < self.config.remaps_max {
-            let Some(&endpoint) = self.waiting.front() else { return };
+            let Some((owner, endpoint)) = self.waiting.first() else { return };
             if let Some(free) = self.frames.iter().position(Option::is_none) {
-                self.waiting.pop_front();
+                self.waiting.take(owner);
                 self.begin_load(endpoint, FrameId(free as u32));
                 continue;
             }
             if self.vacating() >= self.waiting.len() {
                 return;
             }
-            match self.choose(self.now) {
+            match self.choose(self.now, owner) {
                 Ok(victim) => self.begin_quiesce(victim),
                 Err(at) => {
                     self.timeout = self.timeout.min(at);
@@ -347,7 +395,7 @@ impl Residency {
     fn begin_load(&mut self, endpoint: EndpointId, frame: FrameId) {
         let entry = self.entry(endpoint);
         let State::Waiting(since) = entry.state else { unreachable!("only waiting ones are in the queue") };
-        *entry = Entry { state: State::Loading(frame), wanted: since, ..Entry::default() };
+        *entry = Entry { state: State::Loading(frame), wanted: since, owner: entry.owner, ..Entry::default() };
         self.frames[frame.0 as usize] = Some(endpoint);
         self.actions.push_back(Action::Load(endpoint, frame));
     }

@@ -116,6 +116,99 @@ fn one_that_cannot_settle_does_not_stop_the_others() {
     assert!(matches!(r.poll_action(), Some(Action::Load(EndpointId(3), FrameId(1)))));
 }
 
+#[test]
+fn one_that_has_done_its_work_makes_room_at_once() {
+    let mut r = Residency::new(config(2, Policy::LeastRecentlyUsed), 1);
+    for e in [0, 1] {
+        r.access(Instant(0), EndpointId(e));
+        settle_all(&mut r, Instant(0));
+    }
+    r.access(Instant(1), EndpointId(0));
+    r.access(Instant(2), EndpointId(1));
+    r.done(Instant(3), EndpointId(1));
+    assert_eq!(r.poll_action(), None, "nobody waits");
+    r.access(Instant(4), EndpointId(2));
+    assert_eq!(r.poll_action(), Some(Action::Quiesce(EndpointId(1))), "not the one that was used least recently, which has work");
+    r.settled(Instant(4), EndpointId(1));
+    settle_all(&mut r, Instant(4));
+    r.access(Instant(5), EndpointId(1));
+    assert_eq!(r.poll_action(), None, "the others have work, and keep their frames");
+    r.done(Instant(6), EndpointId(2));
+    r.poll_action();
+    r.settled(Instant(6), EndpointId(2));
+    settle_all(&mut r, Instant(6));
+    assert!(matches!(r.state(EndpointId(1)), State::Resident(_)));
+}
+
+/// Owner 1 wants to have all its endpoints served all the time. Owner 2 comes and has its share at
+/// once: it does not wait for the end of a stay, nor for those of owner 1 that wait before it.
+#[test]
+fn no_owner_keeps_all_frames() {
+    let mut r = Residency::new(config(8, Policy::LeastRecentlyUsed), 1);
+    let resident = |r: &Residency, from: u32, to: u32| (from..to).filter(|e| matches!(r.state(EndpointId(*e)), State::Resident(_))).count();
+    for e in 0..200 {
+        r.set_owner(EndpointId(e), if e < 100 { 1 } else { 2 });
+    }
+    for e in 0..100 {
+        r.access(Instant(0), EndpointId(e));
+        settle_all(&mut r, Instant(0));
+    }
+    assert_eq!(resident(&r, 0, 100), 8, "one alone may have all frames");
+    for e in 100..106 {
+        r.access(Instant(1), EndpointId(e));
+        settle_all(&mut r, Instant(1));
+    }
+    assert_eq!((resident(&r, 0, 100), resident(&r, 100, 200)), (4, 4), "half each, at once");
+    for now in 2..2_000 {
+        for e in 0..200 {
+            // Both want all, owner 1 first.
+            r.access(Instant(now), EndpointId(e));
+            settle_all(&mut r, Instant(now));
+        }
+        r.handle_timeout(Instant(now));
+        settle_all(&mut r, Instant(now));
+        assert_eq!((resident(&r, 0, 100), resident(&r, 100, 200)), (4, 4), "at {now}");
+    }
+    let loads = r.statistics().loads;
+    assert!(loads > 100, "the endpoints of each take turns: {loads}");
+    for e in 100..200 {
+        r.remove(Instant(2_000), EndpointId(e));
+    }
+    settle_all(&mut r, Instant(2_000));
+    assert_eq!(resident(&r, 0, 100), 8, "and all of them again");
+}
+
+/// More owners than frames, one of whom wants much: each is served.
+#[test]
+fn owners_without_a_frame_come_first() {
+    let mut r = Residency::new(config(2, Policy::LeastRecentlyUsed), 1);
+    for e in 0..20 {
+        r.set_owner(EndpointId(e), if e < 16 { 0 } else { e });
+    }
+    let mut loads = [0; 20];
+    for now in 0..5_000 {
+        for e in 0..20 {
+            r.access(Instant(now), EndpointId(e));
+        }
+        r.handle_timeout(Instant(now));
+        while let Some(action) = r.poll_action() {
+            match action {
+                Action::Quiesce(e) => r.settled(Instant(now), e),
+                Action::Unload(e, _) => r.unloaded(Instant(now), e, true),
+                Action::Load(e, _) => {
+                    loads[e.0 as usize] += 1;
+                    r.loaded(Instant(now), e);
+                }
+            }
+        }
+    }
+    let crowd: u32 = loads[..16].iter().sum();
+    for (owner, loads) in loads.iter().enumerate().skip(16) {
+        assert!(*loads * 2 > crowd, "owner {owner}: {loads} beside {crowd}");
+    }
+    assert!(crowd > 20, "{crowd}");
+}
+
 #[derive(Clone, Debug)]
 struct Play {
     frames: usize,
