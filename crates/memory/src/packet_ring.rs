@@ -13,8 +13,11 @@
 //! The writer publishes the tail, the reader the head; each keeps its own index to itself and
 //! checks the other's. A record that does not fit before the end of the ring is written at its
 //! start, behind a record of length [`PAD`] that fills the rest. A writer that finds the ring empty
-//! goes back to the start likewise, every [`HOME_BYTES`]: so a ring touches about as many bytes as
-//! it has ever held at once, and a calm one touches one page.
+//! goes back to the start, every [`HOME_BYTES`]: so a ring touches about as many bytes as it has
+//! ever held at once, and a calm one touches one page. It skips the rest of the ring without a
+//! record, and sets the lowest bit of the tail ([`HOME`]) until the reader has followed: the whole
+//! ring is free at once. Pages that a longer burst has touched are given back by
+//! [`Writer::release`], while the ring is empty.
 //!
 //! Invariants
 //! - P1: a record is written before the tail that covers it is published (release); a reader that
@@ -23,6 +26,12 @@
 //!   and the writer has read it (acquire).
 //! - P3: indices are multiples of 16 and run freely in `u32`; `tail - head <= capacity`. A peer's
 //!   index that breaks this, or a record that leaves what is published, is a lie: [`Corrupt`].
+//!   Bytes that the writer skips on its way home do not count.
+//! - P5: a tail with [`HOME`] means: a reader whose head is before the ring's start (the last
+//!   multiple of the capacity before the tail) has taken all there was, and goes on at that start.
+//!   The writer does not reach the end of the ring before it has seen a head behind that start.
+//! - P6: while the reader has taken everything, all bytes of the ring are the writer's (P2): it may
+//!   take their pages away.
 //! - P4: nothing is decided by bytes of the ring but by a copy of them, which is checked.
 
 use crate::atomic::{AtomicU32, Ordering};
@@ -38,8 +47,12 @@ pub const RECORD_HEADER: u32 = 8;
 /// The length of a record that fills the end of the ring.
 pub const PAD: u32 = u32::MAX;
 /// A writer looks each time that it crosses a multiple of this whether the ring is empty, and then
-/// goes back to its start.
-pub const HOME_BYTES: u32 = 1024;
+/// goes back to its start. In the models that is before its end.
+pub const HOME_BYTES: u32 = if cfg!(loom) { 64 } else { 1024 };
+/// A ring that never held more than some short records at once has touched no more than this.
+pub const CALM_BYTES: u32 = 3 * HOME_BYTES;
+/// In a published tail: the records before it begin at the start of the ring.
+pub const HOME: u32 = 1;
 
 // Orderings are functions so that the negative models can weaken one at a time (tests/run_loom.sh).
 #[inline(always)]
@@ -78,6 +91,8 @@ pub trait Storage {
     unsafe fn write_from(&self, at: u32, from: *const u8, length: usize);
     /// Copies bytes out.
     fn read(&self, at: u32, to: &mut [u8]);
+    /// Gives back the memory of the first bytes, except for the first page: they may read as zeros.
+    fn release(&self, _bytes: u32) {}
 }
 
 /// A record at the head.
@@ -104,20 +119,26 @@ pub struct Writer<S> {
     capacity: u32,
     tail: u32,
     head_seen: u32,
+    /// The index of the ring's start, to which the reader has not followed yet (P5).
+    home: Option<u32>,
+    /// Bytes from the start of the ring that have been written since the last release.
+    touched: u32,
 }
 
 impl<S: Storage> Writer<S> {
-    /// A writer whose next record is at `tail`, 0 for a new ring. `capacity` is a power of two; a
-    /// record takes at most half of it.
+    /// A writer that goes on at `tail`, 0 for a new ring. `capacity` is a power of two; a record
+    /// takes at most half of it.
     pub fn new(storage: S, capacity: u32, tail: u32) -> Self {
+        let (tail, is_home) = (tail & !HOME, tail & HOME != 0);
         assert!(capacity.is_power_of_two() && capacity >= 4 * UNIT && tail.is_multiple_of(UNIT));
+        let home = is_home.then_some(tail & !(capacity - 1));
         // As if it were full: the first push looks.
-        Self { storage, capacity, tail, head_seen: tail.wrapping_sub(capacity) }
+        Self { storage, capacity, tail, head_seen: home.unwrap_or(tail).wrapping_sub(capacity), home, touched: if tail == 0 { 0 } else { capacity } }
     }
 
-    /// The index of the next record.
+    /// Where the next writer goes on: the tail as it is published.
     pub fn tail(&self) -> u32 {
-        self.tail
+        self.tail | if self.home.is_some() { HOME } else { 0 }
     }
 
     /// Whether the reader has taken everything.
@@ -126,18 +147,52 @@ impl<S: Storage> Writer<S> {
     /// [`Corrupt`].
     pub fn is_empty(&mut self) -> Result<bool, Corrupt> {
         self.refresh()?;
-        Ok(self.head_seen == self.tail)
+        Ok(self.head_seen == self.tail || self.home == Some(self.tail))
+    }
+
+    /// Whether the ring has held more at once than a calm one does, since the last release.
+    #[inline]
+    pub fn has_spare(&self) -> bool {
+        self.touched > CALM_BYTES
+    }
+
+    /// Gives back the pages of an empty ring, but for the first, where it goes on. `false`: it is
+    /// not empty.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn release(&mut self) -> Result<bool, Corrupt> {
+        if !self.is_empty()? {
+            return Ok(false);
+        }
+        let offset = self.tail & (self.capacity - 1);
+        if offset >= HOME_BYTES {
+            self.tail = self.tail.wrapping_add(self.capacity - offset);
+            self.home = Some(self.tail);
+        }
+        // P6.
+        self.storage.release(self.touched);
+        self.touched = 0;
+        Ok(true)
     }
 
     fn refresh(&mut self) -> Result<(), Corrupt> {
         let head = self.storage.read_head();
         let used = self.tail.wrapping_sub(head);
         // P3. A head never moves backwards: for a fixed tail `used` only shrinks.
-        if used > self.tail.wrapping_sub(self.head_seen) || used > self.capacity || !head.is_multiple_of(UNIT) {
+        if used > self.tail.wrapping_sub(self.head_seen) || !head.is_multiple_of(UNIT) {
             return Err(Corrupt);
         }
         self.head_seen = head;
+        self.home = self.home.filter(|home| used > self.tail.wrapping_sub(*home));
         Ok(())
+    }
+
+    /// Whether so many bytes more are free, and may be written (P5).
+    fn has_room(&self, offset: u32, bytes: u32) -> bool {
+        let start = self.home.unwrap_or(self.head_seen);
+        let stays = self.home.is_none() || offset + bytes < self.capacity;
+        stays && self.tail.wrapping_sub(start) + bytes <= self.capacity
     }
 
     /// Makes room for a record, and gives the place where it begins. `None`: the ring is full.
@@ -151,17 +206,21 @@ impl<S: Storage> Writer<S> {
         if goes_beyond && self.head_seen != self.tail {
             self.refresh()?;
         }
-        // Only if the record finds room there beside the end that is left empty.
-        let goes_home = goes_beyond && self.head_seen == self.tail && room <= offset;
-        let skip = if offset + room > self.capacity || goes_home { self.capacity - offset } else { 0 };
-        if self.tail.wrapping_sub(self.head_seen) + skip + room > self.capacity {
+        if goes_beyond && self.head_seen == self.tail {
+            self.tail = self.tail.wrapping_add(self.capacity - offset);
+            self.home = Some(self.tail);
+            return Ok(Some(0));
+        }
+        let skip = if offset + room > self.capacity { self.capacity - offset } else { 0 };
+        if !self.has_room(offset, skip + room) {
             self.refresh()?;
-            if self.tail.wrapping_sub(self.head_seen) + skip + room > self.capacity {
+            if !self.has_room(offset, skip + room) {
                 return Ok(None);
             }
         }
         if skip > 0 {
             self.storage.write(offset, &PAD.to_ne_bytes());
+            self.touched = self.capacity;
             self.tail = self.tail.wrapping_add(skip);
             offset = 0;
         }
@@ -174,7 +233,8 @@ impl<S: Storage> Writer<S> {
         header[4..].copy_from_slice(&tag.to_ne_bytes());
         self.storage.write(offset, &header);
         self.tail = self.tail.wrapping_add(room_of(length));
-        self.storage.publish_tail(self.tail);
+        self.touched = self.touched.max(offset + room_of(length));
+        self.storage.publish_tail(self.tail());
     }
 
     /// Writes a record of `head` and `body`, and publishes it. `false`: there is no room now, or it
@@ -237,7 +297,7 @@ impl<S: Storage> Reader<S> {
 
     /// Whether nothing has been published that was not consumed. Looks.
     pub fn is_empty(&self) -> bool {
-        self.storage.read_tail() == self.head
+        self.storage.read_tail() & !HOME == self.head
     }
 
     /// The record at the head, if there is one. It stays until [`consume`](Self::consume); its
@@ -249,7 +309,13 @@ impl<S: Storage> Reader<S> {
     pub fn peek(&mut self) -> Result<Option<Record>, Corrupt> {
         loop {
             if self.head == self.tail_seen {
-                let tail = self.storage.read_tail();
+                let read = self.storage.read_tail();
+                let (tail, is_home) = (read & !HOME, read & HOME != 0);
+                let ahead = (tail & !(self.capacity - 1)).wrapping_sub(self.head);
+                if is_home && ahead < self.capacity {
+                    // P5.
+                    self.head = self.head.wrapping_add(ahead);
+                }
                 if tail == self.head {
                     return Ok(None);
                 }
@@ -401,6 +467,22 @@ impl Storage for MappedRing {
         let from = self.range(at, to.len());
         // SAFETY: M1 and the check; `to` is exclusively ours.
         unsafe { bytes::copy(to.as_mut_ptr(), from, to.len()) };
+    }
+
+    fn release(&self, bytes: u32) {
+        let page = rustix::param::page_size();
+        let start = self.bytes.addr();
+        let from = (start + 1).next_multiple_of(page);
+        // The page at the ring's end may hold other things, too.
+        let end = start + self.capacity as usize;
+        let to = (start + bytes as usize).next_multiple_of(page).min(end - end % page);
+        if from < to {
+            let first = self.bytes.wrapping_add(from - start).cast();
+            // SAFETY: M1: whole pages of the ring, which stay mapped, and of shared memory: they
+            // read as zeros afterwards. Nobody needs their bytes (P6), and a copy that a lying
+            // peer makes meanwhile finds memory all the same.
+            let _ = unsafe { rustix::mm::madvise(first, to - from, rustix::mm::Advice::LinuxRemove) };
+        }
     }
 }
 

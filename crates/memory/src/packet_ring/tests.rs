@@ -38,6 +38,28 @@ fn a_calm_ring_stays_at_its_start() {
     assert!(writer.is_empty().unwrap() && reader.is_empty());
 }
 
+/// A writer that has gone back to the start has the whole ring at once, whether the reader has
+/// followed or not.
+#[test]
+fn a_ring_that_was_calm_takes_a_burst() {
+    for calm in 1..40u32 {
+        let (_region, mut writer, mut reader) = ring();
+        for i in 0..calm {
+            assert!(writer.push(i, b"", &[1; 100]).unwrap());
+            assert!(take(&mut reader).is_some());
+        }
+        let mut pushed = 0;
+        while writer.push(pushed, b"", &[2; 100]).unwrap() {
+            pushed += 1;
+        }
+        assert!(pushed >= CAPACITY / 112 - 1, "{pushed} after {calm}");
+        for i in 0..pushed {
+            assert_eq!(take(&mut reader), Some((i, vec![2; 100])));
+        }
+        assert!(reader.is_empty() && writer.is_empty().unwrap());
+    }
+}
+
 #[test]
 fn a_full_ring_takes_no_more_and_a_long_record_never_fits() {
     let (_region, mut writer, mut reader) = ring();
@@ -50,6 +72,44 @@ fn a_full_ring_takes_no_more_and_a_long_record_never_fits() {
     while take(&mut reader).is_some() {}
     assert!(!writer.push(0, b"", &[0; 2048]).unwrap());
     assert!(writer.push(0, b"", &[1; 2024]).unwrap());
+}
+
+/// Pages of a file that are in memory.
+fn resident_pages(memory: &RemoteRegion, memfd: &rustix::fd::OwnedFd) -> usize {
+    let page = rustix::param::page_size();
+    assert!(memory.len() >= page);
+    rustix::fs::fstat(memfd).unwrap().st_blocks as usize * 512 / page
+}
+
+#[test]
+fn an_empty_ring_gives_its_pages_back() {
+    const CAPACITY: u32 = 1 << 16;
+    let memfd = crate::region::sparse_memfd("ring", BYTES + CAPACITY as usize).unwrap();
+    let memory = Arc::new(RemoteRegion::map(memfd.try_clone().unwrap(), 1, 1 << 20, Access::ReadWrite).unwrap());
+    let storage = MappedRing::new(&memory, 0, 64, BYTES, CAPACITY);
+    let (mut writer, mut reader) = (Writer::new(storage.clone(), CAPACITY, 0), Reader::new(storage, CAPACITY, 0));
+    assert!(!writer.has_spare());
+    for round in 0..20u32 {
+        let mut pushed = 0;
+        while writer.push(round, b"", &[round as u8 + 1; 1000]).unwrap() {
+            pushed += 1;
+        }
+        assert!(pushed >= 60 && writer.has_spare());
+        assert_eq!(writer.release(), Ok(false), "not empty");
+        for _ in 0..pushed {
+            assert_eq!(take(&mut reader), Some((round, vec![round as u8 + 1; 1000])));
+        }
+        assert!(resident_pages(&memory, &memfd) >= 15);
+        assert_eq!(writer.release(), Ok(true));
+        // The first, and the last, which is not the ring's alone.
+        assert!(resident_pages(&memory, &memfd) <= 2 && !writer.has_spare());
+        assert!(reader.is_empty() && writer.is_empty().unwrap());
+        if round % 2 == 0 {
+            writer = Writer::new(reader.storage().clone(), CAPACITY, writer.tail());
+        }
+        assert!(writer.push(7, b"short", b"").unwrap());
+        assert_eq!(take(&mut reader), Some((7, b"short".to_vec())));
+    }
 }
 
 #[test]
@@ -71,6 +131,9 @@ proptest! {
         let (_region, mut writer, mut reader) = ring();
         let mut queue = std::collections::VecDeque::new();
         for (i, (length, takes)) in steps.into_iter().enumerate() {
+            if length % 8 == 0 {
+                let _ = writer.release().unwrap();
+            }
             let pushed = writer.push(i as u32, &[], &vec![i as u8; length]).unwrap();
             if pushed {
                 queue.push_back((i as u32, vec![i as u8; length]));
