@@ -12,9 +12,11 @@ use bellwire_wire::packet::{PacketPort, PacketWire};
 use bellwire_wire::udp::{UdpConfig, UdpPort, host_address};
 use bellwire_wire::users::Allow;
 use bellwire_wire::{LinkId, Received, Rendezvous, Sent, Wire, WireEvent};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 
 struct End<P: PacketPort> {
@@ -24,7 +26,10 @@ struct End<P: PacketPort> {
 
 impl<P: PacketPort> End<P> {
     fn turn(&mut self) {
-        self.wire.handle_control();
+        // A NIC's helper thread does that when there is something.
+        if self.link.is_none() {
+            self.wire.handle_control();
+        }
         self.wire.begin_turn();
         if let Some(WireEvent::LinkUp { link, .. }) = self.wire.poll_event() {
             self.link = Some(link);
@@ -132,16 +137,60 @@ where
     times[times.len() / 2]
 }
 
-fn start(at: SocketAddr, frames: usize) -> UnixStream {
-    let (stop, stopped) = UnixStream::pair().expect("sockets");
-    let mut agent = Agent::open(AgentConfig { address: at, frames, ..AgentConfig::default() }).expect("an agent");
-    std::thread::spawn(move || agent.run(stopped.as_fd()));
-    stop
+/// An agent in a process of its own, as `bellwired` is one.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
-/// Messages a second of 100 pairs with one message under way each, all in one thread.
-fn rate(at: SocketAddr, frames: usize, pairs: usize) -> u64 {
-    let _stop = start(at, frames);
+fn start(at: SocketAddr, frames: usize) -> Running {
+    let mut child = Command::new(std::env::current_exe().expect("its name"))
+        .args(["agent", &at.to_string(), &frames.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a process");
+    let mut serving = [0; 1];
+    child.stdout.as_mut().expect("a pipe").read_exact(&mut serving).expect("it serves");
+    Running(child)
+}
+
+/// That process: it ends with its standard input.
+fn be_agent(at: &str, frames: &str) {
+    let address = at.parse().expect("an address");
+    let mut config = AgentConfig { address, frames: frames.parse().expect("a number"), ..AgentConfig::default() };
+    if let Some(spin) = std::env::var("SPIN").ok().and_then(|s| s.parse().ok()) {
+        config.spin = Duration::from_micros(spin);
+    }
+    let mut agent = Agent::open(config).expect("an agent");
+    std::io::stdout().write_all(b"s").and_then(|()| std::io::stdout().flush()).expect("a pipe");
+    agent.run(std::io::stdin().as_fd());
+    if std::env::var_os("COUNTERS").is_some() {
+        eprintln!("{:?} {:?}", agent.counters(), agent.residency());
+    }
+}
+
+/// Processor time of a process, ns.
+fn processor_time(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("/proc");
+    text.split_whitespace().next().and_then(|n| n.parse().ok()).expect("a number")
+}
+
+/// The rate of some pairs: messages a second, and the processor time of a message in their program
+/// and in the agent, ns.
+struct Rate {
+    rate: u64,
+    program: u64,
+    agent: u64,
+}
+
+/// Pairs with 16 messages under way each, all in one thread.
+fn rate(at: SocketAddr, frames: usize, pairs: usize) -> Rate {
+    let agent = start(at, frames);
     let mut ends: Vec<[End<AgentPort>; 2]> = (0..pairs).map(|i| [by_agent(at, 2 * i as u64), by_agent(at, 2 * i as u64 + 1)]).collect();
     for (i, [client, server]) in ends.iter_mut().enumerate() {
         let (local, remote) = names(at, at, i);
@@ -153,14 +202,17 @@ fn rate(at: SocketAddr, frames: usize, pairs: usize) -> u64 {
         std::thread::yield_now();
     }
     let mut under_way = vec![0u32; pairs];
-    let (mut count, began) = (0u64, ends[0][0].wire.port().now());
+    let times = || [std::process::id(), agent.0.id()].map(processor_time);
+    let (mut count, began, before) = (0u64, ends[0][0].wire.port().now(), times());
     let mut now = began;
-    while now.since(began) < Duration::from_millis(5_000) {
+    while now.since(began) < Duration::from_millis(2_000) {
         for (i, [client, server]) in ends.iter_mut().enumerate() {
             while under_way[i] < 16 && client.send() {
                 under_way[i] += 1;
             }
             client.turn();
+            // The client must look for its acknowledgements.
+            client.receive();
             server.turn();
             while server.receive() {
                 under_way[i] -= 1;
@@ -170,20 +222,30 @@ fn rate(at: SocketAddr, frames: usize, pairs: usize) -> u64 {
         now = ends[0][0].wire.port().now();
         std::thread::yield_now();
     }
-    count * 1_000_000_000 / now.since(began).0
+    let after = times();
+    let [program, agent] = [0, 1].map(|i| (after[i] - before[i]) / count.max(1));
+    Rate { rate: count * 1_000_000_000 / now.since(began).0, program, agent }
 }
 
-fn shared_kib() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").expect("/proc");
-    let line = text.lines().find(|l| l.starts_with("Shmem:")).expect("Linux");
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
+/// Frames for all beside few.
+fn rates(all: SocketAddr, few: SocketAddr) {
+    let (all, few) = (rate(all, 256, 100), rate(few, 8, 100));
+    println!("100 pairs: {} messages/s with frames for all, {} over 8 frames ({:.2})", all.rate, few.rate, few.rate as f64 / all.rate as f64);
+    let times = |r: &Rate| format!("{} ns of the programs and {} ns of the agent", r.program, r.agent);
+    println!("processor time of a message: {}; over 8 frames {}", times(&all), times(&few));
+}
+
+/// KiB of memory that the segments of this process's endpoints take.
+fn segments_kib() -> u64 {
+    let files = std::fs::read_dir("/proc/self/fd").expect("/proc").flatten();
+    let segments = files.filter(|f| std::fs::read_link(f.path()).is_ok_and(|to| to.to_string_lossy().contains("bellwire-endpoint")));
+    segments.filter_map(|f| std::fs::metadata(f.path()).ok()).map(|m| m.blocks() / 2).sum()
 }
 
 /// KiB of shared memory that an endpoint takes which has had a session and is idle.
 fn memory(at: SocketAddr) -> u64 {
     let _stop = start(at, 64);
     const PAIRS: usize = 200;
-    let before = shared_kib();
     let mut ends: Vec<[End<AgentPort>; 2]> = (0..PAIRS).map(|i| [by_agent(at, 2 * i as u64), by_agent(at, 2 * i as u64 + 1)]).collect();
     for (i, [client, server]) in ends.iter_mut().enumerate() {
         let (local, remote) = names(at, at, i);
@@ -197,10 +259,14 @@ fn memory(at: SocketAddr) -> u64 {
             }
         }
     }
-    shared_kib().saturating_sub(before) / (2 * PAIRS as u64)
+    // Their programs sleep, and look when it is time.
+    ends.iter_mut().flatten().for_each(|end| end.wire.set_armed(true));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    ends.iter_mut().flatten().for_each(|end| _ = end.receive());
+    segments_kib() / (2 * PAIRS as u64)
 }
 
-fn main() {
+fn latency() {
     let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
     let udp = ping_pong(by_udp(at(1), 1), by_udp(at(2), 2), at(1), at(2));
     let within = {
@@ -212,7 +278,33 @@ fn main() {
         ping_pong(by_agent(at(4), 1), by_agent(at(5), 2), at(4), at(5))
     };
     println!("half round trip of 8 B: direct UDP {udp} ns; one agent {within} ns; two agents {between} ns");
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [role, at, frames] = arguments.as_slice()
+        && role == "agent"
+    {
+        return be_agent(at, frames);
+    }
+    if std::env::args().any(|a| a == "latency") {
+        for _ in 0..3 {
+            latency();
+        }
+        return;
+    }
+    if std::env::args().any(|a| a == "memory") {
+        return println!("{}", memory(SocketAddr::new(Ipv4Addr::new(127, 77, 5, 1).into(), AGENT_PORT)));
+    }
+    if std::env::args().any(|a| a == "rate") {
+        let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
+        for _ in 0..3 {
+            rates(at(6), at(7));
+        }
+        return;
+    }
+    latency();
+    let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
     println!("an idle endpoint takes {} KiB of shared memory", memory(at(8)));
-    let (all, few) = (rate(at(6), 256, 100), rate(at(7), 8, 100));
-    println!("100 pairs: {all} messages/s with frames for all, {few} over 8 frames ({:.2})", few as f64 / all as f64);
+    rates(at(6), at(7));
 }

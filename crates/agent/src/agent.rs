@@ -10,7 +10,7 @@ use crate::config::{AgentConfig, OpenError};
 use crate::endpoints::{Connection, Endpoints};
 use crate::network::Network;
 use bellwire_memory::{MemoryError, fd_passing};
-use bellwire_residency::{Action, Config, EndpointId, Residency};
+use bellwire_residency::{Action, Config, EndpointId, Residency, Statistics};
 use bellwire_time::{Duration, Instant};
 use bellwire_wire::agent::messages::Label;
 use bellwire_wire::agent::name_of_agent;
@@ -19,19 +19,23 @@ use bellwire_wire::clock::clock;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 /// In the epoll set, beside the connections' places.
 const LISTENER: u64 = 1 << 40;
 const NETWORK: u64 = 1 << 41;
 const STOP: u64 = 1 << 42;
-/// Rounds between two looks at connections, and at a quiet socket, while there is traffic.
-const ROUNDS_PER_LOOK: u32 = 32;
+/// Rounds between two looks at connections, while there is traffic and while there is none; and at
+/// a quiet socket, while there is traffic.
+const ROUNDS_PER_LOOK: u32 = 16;
+const IDLE_ROUNDS_PER_LOOK: u32 = 2;
 const ROUNDS_PER_DATAGRAM: u32 = 8;
 /// Descriptors of an endpoint: connection, memory, bell; and those of the agent itself.
 const DESCRIPTORS_EACH: u64 = 3;
 const DESCRIPTORS_OWN: u64 = 64;
+/// Memory that only a burst needed is given back so long after the first packet.
+const RELEASE_TIME: Duration = Duration::from_millis(500);
 
 /// What an agent has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +78,13 @@ pub struct Agent {
     pub(crate) resident: Vec<u32>,
     /// Programs that may have to be rung.
     dirty: Vec<u32>,
+    /// Of the resident ones, those that had nothing to send in this round.
+    idle: Vec<u32>,
+    /// Those that have left their frames and are mapped, in this order; and which unload it was.
+    unmap_later: VecDeque<(u32, u64)>,
+    unloads: u64,
+    /// After packets, when memory is given back.
+    release_at: Instant,
     pub(crate) network: Network,
     pub(crate) datagram: Vec<u8>,
     pub(crate) counters: Counters,
@@ -127,10 +138,14 @@ impl Agent {
             connections_open: 0,
             connections_max: connections_possible(),
             connections_of: BTreeMap::new(),
-            endpoints: Endpoints::new(),
+            endpoints: Endpoints::new(config.parked_bytes),
             residency,
             resident: Vec::new(),
             dirty: Vec::new(),
+            idle: Vec::new(),
+            unmap_later: VecDeque::new(),
+            unloads: 0,
+            release_at: Instant::NEVER,
             network,
             datagram: vec![0; 1 << 16],
             counters: Counters::default(),
@@ -153,6 +168,11 @@ impl Agent {
         self.counters
     }
 
+    /// Its loads, unloads and faults.
+    pub fn residency(&self) -> &Statistics {
+        self.residency.statistics()
+    }
+
     pub(crate) fn address_of(&self, number: u16) -> SocketAddr {
         let mut address = self.network.own();
         address.set_port(number);
@@ -172,28 +192,36 @@ impl Agent {
         self.residency.access(self.now, EndpointId(place));
     }
 
-    /// Does what the residency machine asks for. Loading and unloading are a mapping each, and
-    /// nothing has to be waited for: what an endpoint has sent is its program's affair.
-    fn act(&mut self) {
+    /// Does what the residency machine asks for. Loading and unloading are a word each, and
+    /// sometimes a mapping; nothing has to be waited for: what an endpoint has sent is its
+    /// program's affair. Whether an endpoint was loaded.
+    fn act(&mut self) -> bool {
+        let mut has_loaded = false;
         while let Some(action) = self.residency.poll_action() {
             match action {
-                Action::Load(id, _) => self.load(id),
+                Action::Load(id, _) => {
+                    has_loaded = true;
+                    self.load(id);
+                }
                 Action::Quiesce(id) => self.residency.settled(self.now, id),
                 Action::Unload(id, _) => self.unload(id),
             }
         }
+        has_loaded
     }
 
     fn load(&mut self, id: EndpointId) {
         let rings = self.config.rings;
         let Some(endpoint) = self.endpoints.get_mut(id.0) else { return };
-        let copy = rustix::io::fcntl_dupfd_cloexec(&endpoint.memfd, 0);
-        let end = copy.ok().and_then(|memfd| AgentEnd::map(memfd, rings, endpoint.at).ok());
-        let is_mapped = end.is_some();
-        if let Some(end) = &end {
+        if endpoint.end.is_none() {
+            let copy = rustix::io::fcntl_dupfd_cloexec(&endpoint.memfd, 0);
+            endpoint.end = copy.ok().and_then(|memfd| AgentEnd::map(memfd, rings, endpoint.at).ok());
+        }
+        endpoint.unloaded = None;
+        let is_mapped = endpoint.end.is_some();
+        if let Some(end) = &mut endpoint.end {
             end.set_state(State::Resident);
         }
-        endpoint.end = end;
         self.residency.loaded(self.now, id);
         if is_mapped {
             self.resident.push(id.0);
@@ -205,15 +233,23 @@ impl Agent {
         self.resident.retain(|e| *e != id.0);
         let mut wanted = false;
         if let Some(endpoint) = self.endpoints.get_mut(id.0)
-            && let Some(end) = endpoint.end.take()
+            && let Some(end) = &mut endpoint.end
         {
             end.set_state(State::Host);
             fence_before_look();
             // A program that wrote before it saw the state has not rung.
             wanted = !end.is_quiet();
-            endpoint.at = end.indices();
+            self.unloads += 1;
+            (endpoint.unloaded, endpoint.is_expecting) = (Some(self.unloads), false);
+            self.unmap_later.push_back((id.0, self.unloads));
         }
         self.residency.unloaded(self.now, id, wanted);
+        while self.unmap_later.len() > self.config.mapped {
+            let Some((place, unload)) = self.unmap_later.pop_front() else { break };
+            if let Some(endpoint) = self.endpoints.get_mut(place).filter(|e| e.unloaded == Some(unload)) {
+                endpoint.unmap();
+            }
+        }
     }
 
     // ---- rounds
@@ -232,8 +268,7 @@ impl Agent {
         while let Some(place) = self.dirty.pop() {
             let Some(endpoint) = self.endpoints.get_mut(place) else { continue };
             endpoint.is_dirty = false;
-            // One that was unloaded meanwhile may sleep, and cannot be asked.
-            if endpoint.end.as_ref().is_none_or(|end| end.wants_ring().0) {
+            if endpoint.end.as_ref().is_some_and(|end| end.wants_ring().0) {
                 let _ = endpoint.bell.ring();
             }
         }
@@ -249,18 +284,36 @@ impl Agent {
             let packets = self.serve(place);
             self.counters.packets += u64::from(packets);
             busy |= packets > 0;
+            if packets == 0 {
+                self.idle.push(place);
+            }
             // The list may have become shorter; an endpoint left out has its turn next round.
             at += 1;
         }
-        if self.network_is_busy || self.rounds.is_multiple_of(ROUNDS_PER_DATAGRAM) {
+        if !busy || self.network_is_busy || self.rounds.is_multiple_of(ROUNDS_PER_DATAGRAM) {
             busy |= self.look_at_network();
         }
-        if self.rounds.is_multiple_of(ROUNDS_PER_LOOK) {
+        let rounds_per_look = if busy { ROUNDS_PER_LOOK } else { IDLE_ROUNDS_PER_LOOK };
+        if self.rounds.is_multiple_of(rounds_per_look) {
             busy |= self.look(Some(Duration(0)));
         }
-        self.do_what_is_due();
+        if busy && self.release_at == Instant::NEVER {
+            self.release_at = self.now + RELEASE_TIME;
+        }
+        self.make_room();
+        // An endpoint that was loaded has its turn in the next round.
+        busy |= self.do_what_is_due();
         self.ring();
         busy
+    }
+
+    /// Those that had nothing to do in this round have done what they were loaded for.
+    fn make_room(&mut self) {
+        while let Some(place) = self.idle.pop() {
+            if self.residency.waiting() > 0 && self.endpoints.get(place).is_some_and(|e| !e.is_expecting) {
+                self.residency.done(self.now, EndpointId(place));
+            }
+        }
     }
 
     /// One round with a look at everything, for a caller that gives it turns itself.
@@ -276,14 +329,20 @@ impl Agent {
         datagrams > 0
     }
 
-    fn do_what_is_due(&mut self) {
+    fn do_what_is_due(&mut self) -> bool {
         if self.residency.next_timeout() <= self.now {
             self.residency.handle_timeout(self.now);
         }
-        self.act();
         if self.network.next_timeout() <= self.now {
             self.network.release(self.now);
         }
+        if self.release_at <= self.now {
+            self.release_at = Instant::NEVER;
+            for broken in self.endpoints.release() {
+                self.end_endpoint(broken);
+            }
+        }
+        self.act()
     }
 
     /// Waits until something happens, for so long at most, and takes it. Whether something did.
@@ -311,7 +370,7 @@ impl Agent {
         let is_quiet = self.resident.iter().all(|place| self.endpoints.get(*place).and_then(|e| e.end.as_ref()).is_none_or(AgentEnd::is_quiet));
         if is_quiet {
             self.counters.sleeps += 1;
-            let until = self.residency.next_timeout().min(self.network.next_timeout());
+            let until = self.residency.next_timeout().min(self.network.next_timeout()).min(self.release_at);
             let time = (until != Instant::NEVER).then(|| until.since(clock()));
             self.look(time);
             self.do_what_is_due();

@@ -9,7 +9,6 @@ use bellwire_memory::region::{memfd_origin, sparse_memfd};
 use bellwire_memory::{MemoryError, fd_passing};
 use bellwire_residency::EndpointId;
 use bellwire_wire::agent::messages::{Label, MESSAGE_BYTES_MAX, RefuseReason, ToAgent, ToProgram};
-use bellwire_wire::agent::segment::Indices;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -76,7 +75,8 @@ impl Agent {
                     self.say(place, &ToProgram::Listening(name, ready));
                 }
                 (Some(ToAgent::Unlisten(name)), Some(endpoint)) => self.endpoints.unlisten(endpoint, name),
-                (Some(ToAgent::Ring), Some(endpoint)) => self.demand(endpoint),
+                // Seldom is there more behind it, and then the next look finds it.
+                (Some(ToAgent::Ring), Some(endpoint)) => return self.demand(endpoint),
                 (None, None) if ToAgent::is_of_other_version(bytes) => return self.refuse(place, RefuseReason::Version),
                 _ => return self.hang_up(place),
             }
@@ -120,19 +120,8 @@ impl Agent {
         let memfd = sparse_memfd(&name_of_segment(number, uid, network), rings.bytes()).map_err(|_| RefuseReason::Limit)?;
         let told = ToProgram::Attached { number, sizes: rings, agent: self.network.own() };
         self.say_with(place, &told, &[memfd.as_fd(), self.page.fd()]);
-        let endpoint = self.endpoints.insert(Endpoint {
-            number,
-            network,
-            uid,
-            connection: place,
-            memfd,
-            bell,
-            end: None,
-            at: Indices::default(),
-            parked: Vec::new(),
-            names: Vec::new(),
-            is_dirty: false,
-        });
+        let endpoint = self.endpoints.insert(Endpoint::new(number, network, uid, place, memfd, bell));
+        self.residency.set_owner(EndpointId(endpoint), uid);
         if let Some(connection) = self.connections[place].as_mut() {
             connection.endpoint = Some(endpoint);
         }

@@ -18,8 +18,14 @@ pub struct AgentConfig {
     /// Endpoints that are served at a time; at least 2, for a sender and its receiver on one host
     /// must be resident together.
     pub frames: usize,
-    /// How long an endpoint keeps its frame at least; each time once to twice this.
+    /// How long an endpoint that has work keeps its frame at least; each time once to twice this.
     pub stay: Duration,
+    /// Endpoints without a frame whose memory stays mapped, those that left theirs last: packets
+    /// for these need not wait. The kernel's limit is 65,530 mappings of a process.
+    pub mapped: usize,
+    /// Bytes of packets that are kept for an endpoint which is not mapped, until it is loaded. Data
+    /// beyond that is refused as not resident.
+    pub parked_bytes: usize,
     /// Packets of one endpoint's turn.
     pub turn_packets: u32,
     /// Bytes of one endpoint's turn.
@@ -49,6 +55,8 @@ impl Default for AgentConfig {
             address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), AGENT_PORT),
             frames: 64,
             stay: Duration::from_millis(5),
+            mapped: 4096,
+            parked_bytes: 16 << 10,
             turn_packets: 32,
             turn_bytes: 64 << 10,
             loiter: 2,

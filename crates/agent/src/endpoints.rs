@@ -6,11 +6,13 @@ use bellwire_memory::fd_passing::{Credentials, Socket};
 use bellwire_wire::agent::segment::{AgentEnd, Indices};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-/// Packets kept for an endpoint until it is loaded, and the longest of them: the first few short
-/// ones. Data beyond that is refused as not resident.
-pub(crate) const PARKED_MAX: usize = 8;
-pub(crate) const PARKED_BYTES_MAX: usize = 256;
+/// Packets kept until their endpoint is loaded: the longest of them, and bytes for all endpoints of
+/// a user. Each counts for [`PARKED_OVERHEAD`] bytes more.
+const PARKED_PACKET_MAX: usize = 2048;
+const PARKED_USER_MAX: usize = 4 << 20;
+const PARKED_OVERHEAD: usize = 64;
 /// Names under which one endpoint may wait.
 pub(crate) const NAMES_MAX: usize = 4096;
 
@@ -33,13 +35,60 @@ pub(crate) struct Endpoint {
     pub(crate) connection: usize,
     pub(crate) memfd: OwnedFd,
     pub(crate) bell: PeerBell,
-    /// Mapped while it is resident.
+    /// Mapped while it is resident, and for some time after that.
     pub(crate) end: Option<AgentEnd>,
     pub(crate) at: Indices,
-    pub(crate) parked: Vec<(std::net::SocketAddr, Vec<u8>)>,
+    /// Which unload of the agent's was its last, if it is not resident.
+    pub(crate) unloaded: Option<u64>,
+    parked: Vec<(SocketAddr, Vec<u8>)>,
+    parked_bytes: usize,
+    /// A packet for it was refused, and will come again: it is not idle before that.
+    pub(crate) is_expecting: bool,
     pub(crate) names: Vec<u128>,
     /// In the list of those to be rung.
     pub(crate) is_dirty: bool,
+}
+
+impl Endpoint {
+    /// A new one, in host memory.
+    pub(crate) fn new(number: u16, network: u64, uid: u32, connection: usize, memfd: OwnedFd, bell: PeerBell) -> Self {
+        Self {
+            number,
+            network,
+            uid,
+            connection,
+            memfd,
+            bell,
+            end: None,
+            at: Indices::default(),
+            unloaded: None,
+            parked: Vec::new(),
+            parked_bytes: 0,
+            is_expecting: false,
+            names: Vec::new(),
+            is_dirty: false,
+        }
+    }
+
+    /// Gives up its mapping.
+    pub(crate) fn unmap(&mut self) {
+        if let Some(mut end) = self.end.take() {
+            // A broken end is found when it is used.
+            let _ = end.release();
+            self.at = end.indices();
+            // Afterwards it cannot be asked whether it sleeps.
+            if core::mem::take(&mut self.is_dirty) && end.wants_ring().0 {
+                let _ = self.bell.ring();
+            }
+        }
+    }
+}
+
+/// What a user has.
+#[derive(Clone, Copy, Debug, Default)]
+struct User {
+    endpoints: usize,
+    parked_bytes: usize,
 }
 
 /// All endpoints of an agent.
@@ -51,15 +100,17 @@ pub(crate) struct Endpoints {
     numbers: Vec<u32>,
     next_number: u16,
     names: BTreeMap<(u64, u128), u32>,
-    users: BTreeMap<u32, usize>,
+    users: BTreeMap<u32, User>,
     count: usize,
+    /// For one endpoint.
+    parked_bytes_max: usize,
 }
 
 /// Numbers that are given out begin here: those below are kept for services.
 const NUMBERS_FROM: u16 = 1024;
 
 impl Endpoints {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(parked_bytes_max: usize) -> Self {
         Self {
             places: Vec::new(),
             free: Vec::new(),
@@ -68,6 +119,7 @@ impl Endpoints {
             names: BTreeMap::new(),
             users: BTreeMap::new(),
             count: 0,
+            parked_bytes_max,
         }
     }
 
@@ -76,7 +128,7 @@ impl Endpoints {
     }
 
     pub(crate) fn of_user(&self, uid: u32) -> usize {
-        self.users.get(&uid).copied().unwrap_or(0)
+        self.users.get(&uid).map_or(0, |u| u.endpoints)
     }
 
     pub(crate) fn get(&self, place: u32) -> Option<&Endpoint> {
@@ -108,6 +160,12 @@ impl Endpoints {
         None
     }
 
+    /// Gives back memory of all that are mapped; those that broke their end.
+    pub(crate) fn release(&mut self) -> Vec<u32> {
+        let ends = (0..).zip(&mut self.places).filter_map(|(place, e)| Some((place, e.as_mut()?.end.as_mut()?)));
+        ends.filter_map(|(place, end)| end.release().is_err().then_some(place)).collect()
+    }
+
     /// Puts an endpoint into a place; its number must be free.
     pub(crate) fn insert(&mut self, endpoint: Endpoint) -> u32 {
         let place = self.free.pop().unwrap_or_else(|| {
@@ -115,7 +173,7 @@ impl Endpoints {
             self.places.len() as u32 - 1
         });
         self.numbers[usize::from(endpoint.number)] = place + 1;
-        *self.users.entry(endpoint.uid).or_insert(0) += 1;
+        self.users.entry(endpoint.uid).or_default().endpoints += 1;
         self.count += 1;
         self.places[place as usize] = Some(endpoint);
         place
@@ -127,15 +185,42 @@ impl Endpoints {
         for name in &endpoint.names {
             self.names.remove(&(endpoint.network, *name));
         }
-        if let Some(count) = self.users.get_mut(&endpoint.uid) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(user) = self.users.get_mut(&endpoint.uid) {
+            user.endpoints -= 1;
+            user.parked_bytes -= endpoint.parked_bytes;
+            if user.endpoints == 0 {
                 self.users.remove(&endpoint.uid);
             }
         }
         self.free.push(place);
         self.count -= 1;
         Some(endpoint)
+    }
+
+    /// Keeps a packet of `length` bytes for an endpoint that is not resident, if there is room.
+    pub(crate) fn park(&mut self, place: u32, from: SocketAddr, length: usize, copy: impl FnOnce(&mut [u8])) -> bool {
+        let Some(endpoint) = self.places.get_mut(place as usize).and_then(Option::as_mut) else { return false };
+        let Some(user) = self.users.get_mut(&endpoint.uid) else { return false };
+        let takes = length + PARKED_OVERHEAD;
+        if length > PARKED_PACKET_MAX || endpoint.parked_bytes + takes > self.parked_bytes_max || user.parked_bytes + takes > PARKED_USER_MAX {
+            return false;
+        }
+        let mut bytes = vec![0; length];
+        copy(&mut bytes);
+        endpoint.parked.push((from, bytes));
+        endpoint.parked_bytes += takes;
+        user.parked_bytes += takes;
+        true
+    }
+
+    /// The packets that were kept for an endpoint.
+    pub(crate) fn unpark(&mut self, place: u32) -> Vec<(SocketAddr, Vec<u8>)> {
+        let Some(endpoint) = self.places.get_mut(place as usize).and_then(Option::as_mut) else { return Vec::new() };
+        if let Some(user) = self.users.get_mut(&endpoint.uid) {
+            user.parked_bytes -= endpoint.parked_bytes;
+        }
+        endpoint.parked_bytes = 0;
+        core::mem::take(&mut endpoint.parked)
     }
 
     /// The endpoint waits under a name. `false`: another one does.

@@ -43,7 +43,7 @@ struct Arguments {
     /// Looks at an empty ring within a turn, in the hope of more packets
     #[arg(long, value_name = "K", default_value_t = 2)]
     loiter: u32,
-    /// Time that an endpoint keeps its frame at least, in microseconds
+    /// Time that an endpoint with packets to send keeps its frame at least, in microseconds
     #[arg(long, value_name = "US", default_value_t = 5_000)]
     stay_us: u64,
     /// Time that the agent looks for work before it sleeps, in microseconds

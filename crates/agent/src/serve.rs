@@ -3,7 +3,6 @@
 //! and what other agents send goes to endpoints.
 
 use crate::agent::Agent;
-use crate::endpoints::{PARKED_BYTES_MAX, PARKED_MAX};
 use crate::network::{HEADER_BYTES, Header};
 use bellwire_memory::packet_ring::{Corrupt, Record};
 use bellwire_residency::EndpointId;
@@ -166,19 +165,18 @@ impl Agent {
             return Ok(Fate::Done);
         };
         let Some(end) = &mut endpoint.end else {
-            let is_kept = endpoint.parked.len() < PARKED_MAX && packet.length() <= PARKED_BYTES_MAX;
-            if is_kept {
-                let mut bytes = vec![0; packet.length()];
-                packet.copy(&mut bytes);
-                endpoint.parked.push((from, bytes));
-            }
+            let is_kept = self.endpoints.park(place, from, packet.length(), |bytes| packet.copy(bytes));
             self.demand(place);
             // Only of data is there a refusal; its sender tries again, anything else is lost.
             let shown = if is_kept { None } else { packet.shown() };
             let Some(shown) = shown else { return Ok(Fate::Done) };
+            if let Some(endpoint) = self.endpoints.get_mut(place) {
+                endpoint.is_expecting = true;
+            }
             self.counters.not_resident += 1;
             return Ok(Fate::Refused(shown));
         };
+        endpoint.is_expecting = false;
         match packet.deliver(&from, end) {
             Ok(delivered) => self.counters.dropped += u64::from(!delivered),
             Err(Corrupt) => return Err(place),
@@ -190,8 +188,8 @@ impl Agent {
 
     /// Delivers the packets that were kept for an endpoint: it is resident now.
     pub(crate) fn unpark(&mut self, place: u32) {
+        let parked = self.endpoints.unpark(place);
         let Some(endpoint) = self.endpoints.get_mut(place) else { return };
-        let parked = core::mem::take(&mut endpoint.parked);
         if let Some(end) = &mut endpoint.end {
             // A ring that is broken or full: the packets are lost; the turn that comes finds out.
             let delivered = parked.iter().filter(|(from, bytes)| end.deliver(Kind::Packet, from, bytes) == Ok(true)).count();

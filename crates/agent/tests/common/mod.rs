@@ -55,10 +55,10 @@ pub fn address() -> SocketAddr {
     SocketAddr::new(IpAddr::from(Ipv4Addr::new(127, a, b, c)), AGENT_PORT)
 }
 
-/// Settings of a test: endpoints leave their frames quickly, and the agent says at once who is
-/// gone.
+/// Settings of a test: endpoints leave their frames quickly and are unmapped then, few packets are
+/// kept for them, and the agent says at once who is gone.
 pub fn config(address: SocketAddr, frames: usize) -> AgentConfig {
-    AgentConfig { address, frames, stay: Duration::from_micros(300), grace: Duration(0), ..AgentConfig::default() }
+    AgentConfig { address, frames, stay: Duration::from_micros(300), mapped: 0, parked_bytes: 512, grace: Duration(0), ..AgentConfig::default() }
 }
 
 pub fn endpoint(address: SocketAddr) -> AgentPort {

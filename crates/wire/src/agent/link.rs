@@ -129,8 +129,6 @@ impl Link {
     pub(super) fn say(&self, message: &ToAgent) -> Said {
         match fd_passing::send(self.socket.as_fd(), &message.store(), &[]) {
             Ok(()) => Said::Yes,
-            // A queue full of messages wakes it, too.
-            Err(MemoryError::WouldBlock) if *message == ToAgent::Ring => Said::Yes,
             Err(MemoryError::WouldBlock) => Said::NotYet,
             Err(_) => Said::Never,
         }

@@ -14,7 +14,7 @@
 use super::segment::{ADDRESS_BYTES, Sizes, load_address, store_address};
 use core::net::SocketAddr;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const ATTACH: u8 = 1;
 const ATTACHED: u8 = 2;
 const REFUSED: u8 = 3;

@@ -46,6 +46,9 @@ const RETRY_MAX: Duration = Duration::from_millis(500);
 /// Room is looked for again after this, if the agent has not rung.
 const STALL: Duration = Duration::from_millis(2);
 const LOOKS_AGAIN: u32 = 3;
+/// A sleeping program gives memory of its ring back so long after it has done so before: a burst
+/// may follow.
+const RELEASE_GAP: Duration = Duration::from_millis(100);
 /// Refused packets are tried again at the latest after this, and so often: for half a minute.
 const REFUSAL_WAIT_MAX: Duration = Duration::from_micros(2_500);
 const REFUSALS_MAX: u32 = 12_000;
@@ -108,6 +111,9 @@ pub struct AgentPort {
     last: Option<(SocketAddr, u64)>,
     refused: VecDeque<SocketAddr>,
     stalled: Stalled,
+    /// Memory of the ring was given back then; and is to be given back then.
+    released: Instant,
+    release_at: Instant,
     guard: Guard,
     /// Bytes that a peer may have in flight towards this endpoint.
     receive_bytes: usize,
@@ -162,6 +168,8 @@ impl AgentPort {
             last: None,
             refused: VecDeque::new(),
             stalled: Stalled::default(),
+            released: Instant(0),
+            release_at: Instant::NEVER,
             guard: Guard::new()?,
             receive_bytes: 0,
             meanwhile,
@@ -347,6 +355,28 @@ impl AgentPort {
 
     // ---- packets
 
+    /// Somebody is about to sleep: memory that only a burst needed is given back, if it is time.
+    fn release(&mut self) {
+        self.release_at = Instant::NEVER;
+        let Some(attached) = self.link.as_mut().and_then(|l| l.attached.as_mut()) else { return };
+        let tx = &mut attached.end.tx;
+        if !self.armed || !tx.has_spare() {
+            return;
+        }
+        let now = clock();
+        let due = self.released + RELEASE_GAP;
+        if now < due {
+            self.release_at = due;
+            return;
+        }
+        self.released = now;
+        match tx.release() {
+            Ok(true) => {}
+            Ok(false) => self.release_at = now + RELEASE_GAP,
+            Err(_) => self.detach(),
+        }
+    }
+
     /// Writes one packet. `false`: the ring is full. Without an agent it is lost.
     fn put(&mut self, to: SocketAddr, packet: &[u8]) -> bool {
         let Some(attached) = self.link.as_mut().and_then(|l| l.attached.as_mut()) else { return true };
@@ -361,9 +391,15 @@ impl AgentPort {
 
     /// Lets the agent know of what was written.
     fn ring(&mut self) {
-        let Some(link) = &self.link else { return };
-        if link.attached.as_ref().is_some_and(|a| a.end.must_ring()) && link.say(&ToAgent::Ring) == Said::Never {
-            self.detach();
+        let Some(link) = &mut self.link else { return };
+        if !link.attached.as_mut().is_some_and(|a| a.end.must_ring()) {
+            return;
+        }
+        match (link.say(&ToAgent::Ring), &mut link.attached) {
+            (Said::Never, _) => self.detach(),
+            // A queue full of messages wakes it, too; the next packet rings again.
+            (Said::NotYet, Some(attached)) => attached.end.not_rung(),
+            _ => {}
         }
     }
 
@@ -524,7 +560,12 @@ impl PacketPort for AgentPort {
 
     #[inline]
     fn has_news(&self) -> bool {
-        !self.refused.is_empty() || self.stalled.to.is_some() || self.link.is_none() || !self.unsaid.is_empty() || self.search.is_asking()
+        !self.refused.is_empty()
+            || self.stalled.to.is_some()
+            || self.link.is_none()
+            || !self.unsaid.is_empty()
+            || self.search.is_asking()
+            || self.release_at != Instant::NEVER
     }
 
     #[inline]
@@ -547,6 +588,7 @@ impl PacketPort for AgentPort {
             // The look that follows sees the packets that rang before.
             let _ = rustix::io::read(&self.bell, &mut [0; 256]);
             self.tell_armed();
+            self.release();
         }
     }
 
@@ -624,6 +666,9 @@ impl PacketPort for AgentPort {
         if self.retry_unsaid_at <= clock() {
             self.say_unsaid();
         }
+        if self.release_at != Instant::NEVER && self.release_at <= clock() {
+            self.release();
+        }
         if self.search.next_timeout() != Instant::NEVER {
             let mut questions: Vec<(SocketAddr, [u8; FIND_BYTES])> = Vec::new();
             self.search.handle_timeout(clock(), |to, bytes| questions.push((to, *bytes)));
@@ -638,7 +683,7 @@ impl PacketPort for AgentPort {
 
     fn next_timeout(&self) -> Instant {
         let stall = if self.stalled.to.is_some() { self.stalled.retry_at } else { Instant::NEVER };
-        self.search.next_timeout().min(stall).min(self.retry_at).min(self.retry_unsaid_at)
+        self.search.next_timeout().min(stall).min(self.retry_at).min(self.retry_unsaid_at).min(self.release_at)
     }
 
     fn is_busy(&self) -> bool {

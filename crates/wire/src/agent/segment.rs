@@ -13,6 +13,10 @@
 //! A record of a ring is an address of [`ADDRESS_BYTES`] (tx: the receiver; rx: the sender) and a
 //! packet; its tag is a [`Kind`].
 //!
+//! The state word holds a [`State`] in its two lowest bits, and above it how often the endpoint has
+//! left a frame; the agent's page how often it has fallen asleep and woken, so it sleeps while that
+//! is odd. By these numbers a program that has rung knows that it need not ring again.
+//!
 //! Sleeping: a writer publishes, fences (`membarrier::light`), and reads the word of the other
 //! side. A sleeper sets its word, fences (`membarrier::heavy`), and looks once more. So the program
 //! rings an agent that sleeps or has not loaded the endpoint, and the agent rings a program that
@@ -35,6 +39,7 @@ const RX_HEAD: usize = 192;
 const TX_HEAD: usize = 256;
 const RX_TAIL: usize = 320;
 const STATE: usize = 384;
+const STATE_MASK: u32 = 3;
 
 /// Bytes of an address in a record.
 pub const ADDRESS_BYTES: usize = 24;
@@ -119,6 +124,8 @@ pub struct ProgramEnd {
     region: Arc<RemoteRegion>,
     page: RemoteRegion,
     rx_bytes: u32,
+    /// The state, and the agent's sleep, for which it was rung last.
+    rung: (Option<u32>, Option<u32>),
     /// Towards the agent.
     pub tx: Writer<MappedRing>,
     /// From the agent.
@@ -134,7 +141,7 @@ impl ProgramEnd {
         let region = sizes.map(segment)?;
         let page = RemoteRegion::map(page, 4, 1 << 20, Access::ReadOnly)?;
         let (tx, rx) = sizes.rings(&region);
-        Ok(Self { tx: Writer::new(tx, sizes.tx, 0), rx: Reader::new(rx, sizes.rx, 0), rx_bytes: sizes.rx, region, page })
+        Ok(Self { tx: Writer::new(tx, sizes.tx, 0), rx: Reader::new(rx, sizes.rx, 0), rx_bytes: sizes.rx, rung: (None, None), region, page })
     }
 
     /// Bytes that peers may have in flight towards this end: half of the ring, for records have
@@ -156,12 +163,25 @@ impl ProgramEnd {
     }
 
     /// Whether the agent must be rung for what has been written: it sleeps, or the endpoint is not
-    /// resident.
+    /// resident. Once for each such time, unless [`not_rung`](Self::not_rung) says that it could
+    /// not be done: an agent that has heard a ring has woken, and has the endpoint in its queue.
     #[inline]
-    pub fn must_ring(&self) -> bool {
+    pub fn must_ring(&mut self) -> bool {
         light(false);
         // Relaxed, both: after the fence; pair with the agent's heavy() before it looks again.
-        word(&self.page, 0).load(Ordering::Relaxed) != 0 || word(&self.region, STATE).load(Ordering::Relaxed) != State::Resident as u32
+        let (page, state) = (word(&self.page, 0).load(Ordering::Relaxed), word(&self.region, STATE).load(Ordering::Relaxed));
+        let (is_asleep, is_resident) = (page & 1 != 0, state & STATE_MASK == State::Resident as u32);
+        let (for_state, for_page) = self.rung;
+        let is_new = if is_resident { is_asleep && for_page != Some(page) } else { for_state != Some(state) };
+        if is_new {
+            self.rung = (Some(state), Some(page));
+        }
+        is_new
+    }
+
+    /// The agent could not be rung.
+    pub fn not_rung(&mut self) {
+        self.rung = (None, None);
     }
 }
 
@@ -169,6 +189,8 @@ impl ProgramEnd {
 #[derive(Debug)]
 pub struct AgentEnd {
     region: Arc<RemoteRegion>,
+    /// How often it has left a frame.
+    unloads: u32,
     /// From the program.
     pub tx: Reader<MappedRing>,
     /// Towards the program.
@@ -180,6 +202,7 @@ pub struct AgentEnd {
 pub struct Indices {
     tx_head: u32,
     rx_tail: u32,
+    unloads: u32,
 }
 
 impl AgentEnd {
@@ -190,18 +213,21 @@ impl AgentEnd {
     pub fn map(segment: OwnedFd, sizes: Sizes, at: Indices) -> Result<Self, MemoryError> {
         let region = sizes.map(segment)?;
         let (tx, rx) = sizes.rings(&region);
-        Ok(Self { tx: Reader::new(tx, sizes.tx, at.tx_head), rx: Writer::new(rx, sizes.rx, at.rx_tail), region })
+        Ok(Self { tx: Reader::new(tx, sizes.tx, at.tx_head), rx: Writer::new(rx, sizes.rx, at.rx_tail), unloads: at.unloads, region })
     }
 
     /// Where it stands.
     pub fn indices(&self) -> Indices {
-        Indices { tx_head: self.tx.head(), rx_tail: self.rx.tail() }
+        Indices { tx_head: self.tx.head(), rx_tail: self.rx.tail(), unloads: self.unloads }
     }
 
     /// Tells the program the state.
-    pub fn set_state(&self, state: State) {
+    pub fn set_state(&mut self, state: State) {
+        if state == State::Host {
+            self.unloads = self.unloads.wrapping_add(1);
+        }
         // Relaxed: an agent that leaves Resident fences and looks once more (is_quiet()).
-        word(&self.region, STATE).store(state as u32, Ordering::Relaxed);
+        word(&self.region, STATE).store(self.unloads << 2 | state as u32, Ordering::Relaxed);
     }
 
     /// Whether the program has written nothing more, after the state or the agent's own word has
@@ -242,6 +268,15 @@ impl AgentEnd {
         self.rx.push(kind as u32, &store_address(from), packet)
     }
 
+    /// Gives back memory of the ring towards the program that only a burst needed, if the program
+    /// has taken everything.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: the program broke its end.
+    pub fn release(&mut self) -> Result<(), Corrupt> {
+        if self.rx.has_spare() { self.rx.release().map(|_| ()) } else { Ok(()) }
+    }
+
     /// Delivers the packet of a record to another endpoint, from ring to ring.
     ///
     /// # Errors
@@ -256,7 +291,11 @@ impl AgentEnd {
 
 /// The page by which an agent tells all its programs whether it sleeps.
 #[derive(Debug)]
-pub struct AgentPage(Region);
+pub struct AgentPage {
+    region: Region,
+    /// What it says.
+    changes: u32,
+}
 
 impl AgentPage {
     /// A new page: awake.
@@ -264,20 +303,23 @@ impl AgentPage {
     /// # Errors
     /// Those of [`Region::create`].
     pub fn create() -> Result<Self, MemoryError> {
-        Region::create("bellwired", 4, RegionKind::WriterOwned).map(Self)
+        Region::create("bellwired", 4, RegionKind::WriterOwned).map(|region| Self { region, changes: 0 })
     }
 
     /// For a program to map: it can only read.
     pub fn fd(&self) -> rustix::fd::BorrowedFd<'_> {
-        self.0.fd()
+        self.region.fd()
     }
 
     /// Says whether the agent sleeps from now on. Look once more before sleeping.
-    pub fn set_asleep(&self, asleep: bool) {
+    pub fn set_asleep(&mut self, asleep: bool) {
+        if asleep != (self.changes & 1 != 0) {
+            self.changes = self.changes.wrapping_add(1);
+        }
         // SAFETY: the first word of a mapped region, reached by atomics only.
-        let word = unsafe { &*self.0.base().cast::<AtomicU32>() };
+        let word = unsafe { &*self.region.base().cast::<AtomicU32>() };
         // Relaxed: the fence orders it before the look; pairs with must_ring() of the programs.
-        word.store(u32::from(asleep), Ordering::Relaxed);
+        word.store(self.changes, Ordering::Relaxed);
         if asleep {
             heavy(Reach::Fenced);
         }
@@ -358,7 +400,7 @@ mod tests {
 
     #[test]
     fn sleepers_are_rung() {
-        let (program, agent, page, _memfd) = ends();
+        let (mut program, mut agent, mut page, _memfd) = ends();
         assert!(program.must_ring(), "not resident yet");
         agent.set_state(State::Resident);
         assert!(!program.must_ring() && agent.wants_ring() == (false, false));
@@ -368,6 +410,27 @@ mod tests {
         page.set_asleep(false);
         program.set_armed(false, true);
         assert!(!program.must_ring() && agent.wants_ring() == (false, true));
+    }
+
+    #[test]
+    fn an_agent_is_rung_once_for_each_time() {
+        let (mut program, mut agent, mut page, _memfd) = ends();
+        let mut rings = || (0..3).filter(|_| program.must_ring()).count();
+        assert_eq!(rings(), 1, "new");
+        page.set_asleep(true);
+        assert_eq!(rings(), 0, "it has heard, and waits for a frame");
+        for _ in 0..2 {
+            agent.set_state(State::Resident);
+            page.set_asleep(false);
+            assert_eq!(rings(), 0);
+            page.set_asleep(true);
+            assert_eq!(rings(), 1, "it sleeps");
+            page.set_asleep(false);
+            agent.set_state(State::Host);
+            assert_eq!(rings(), 1, "unloaded");
+        }
+        program.not_rung();
+        assert!(program.must_ring());
     }
 
     #[test]
