@@ -259,7 +259,13 @@ fn memory(at: SocketAddr) -> u64 {
             }
         }
     }
-    // Their programs sleep, and look when it is time.
+    // Paths are probed with long packets for a while. Then the programs sleep, and look once when
+    // it is time.
+    let began = ends[0][0].wire.port().now();
+    while ends[0][0].wire.port().now().since(began) < Duration::from_millis(500) {
+        ends.iter_mut().flatten().for_each(|end| _ = end.receive());
+        std::thread::yield_now();
+    }
     ends.iter_mut().flatten().for_each(|end| end.wire.set_armed(true));
     std::thread::sleep(std::time::Duration::from_secs(1));
     ends.iter_mut().flatten().for_each(|end| _ = end.receive());
