@@ -320,6 +320,9 @@ impl Cm {
         let users: Vec<u32> = state.users.iter().copied().collect();
         for number in users {
             self.send_pending(host, number);
+            if self.ids.get(&number).is_some_and(|id| id.state == State::Requested) {
+                self.begin_on_link(number);
+            }
         }
     }
 

@@ -19,6 +19,12 @@ pub trait Host {
     /// or [`Cm::closed`](crate::Cm::closed) says how it ends. `None`: it cannot be made.
     fn open(&mut self, gid: Gid, service: Service) -> Option<Link>;
 
+    /// Whether somebody may have a service to which a link is being made. `false`: nobody has.
+    fn may_answer(&mut self, gid: Gid, service: Service) -> bool {
+        let _ = (gid, service);
+        true
+    }
+
     /// Ends a link.
     fn close(&mut self, link: Link);
 

@@ -62,9 +62,38 @@ impl Cm {
     pub(crate) fn begin(&mut self, number: u32) {
         let Some(id) = self.ids.get_mut(&number) else { return };
         (id.tries, id.waits) = (1, false);
-        let pause = if id.state == State::Leaving { LEAVE_PAUSE } else { PAUSE };
+        let link = id.link.filter(|_| id.state == State::Requested).and_then(|link| self.links.get(&link));
+        let pause = match id.state {
+            State::Leaving => LEAVE_PAUSE,
+            _ if link.is_some_and(|link| !link.is_open) => LOOK,
+            _ => PAUSE,
+        };
         let at = self.now.saturating_add(pause);
         self.at(number, at);
+    }
+
+    /// The link of a request is there: what it has waited for that counts.
+    pub(crate) fn begin_on_link(&mut self, number: u32) {
+        self.begin(number);
+        let now = self.now;
+        if let Some(id) = self.ids.get_mut(&number) {
+            id.tries += u32::try_from(now.saturating_sub(id.asked_at) / PAUSE).unwrap_or(TRIES).min(TRIES);
+        }
+    }
+
+    /// A request waits for its link. The process that had the service may have died meanwhile; that
+    /// breaks nothing yet. `false`: it has its link.
+    fn waits_for_link<H: Host>(&mut self, host: &mut H, number: u32) -> bool {
+        let Some(pending) = self.ids.get(&number).filter(|id| id.state == State::Requested).and_then(|id| id.link) else { return false };
+        let Some(link) = self.links.get(&pending).filter(|link| !link.is_open) else { return false };
+        let to = link.service.map(|service| (link.gid, service));
+        if to.is_none_or(|(gid, service)| host.may_answer(gid, service)) {
+            self.at(number, self.now.saturating_add(LOOK));
+        } else {
+            host.close(pending);
+            self.closed(host, pending, true, self.now);
+        }
+        true
     }
 
     /// The peer has a request and takes its time.
@@ -107,6 +136,10 @@ impl Cm {
         if id.state == State::Established && id.parting != 0 {
             return self.part(host, number);
         }
+        if self.waits_for_link(host, number) {
+            return;
+        }
+        let Some(id) = self.ids.get_mut(&number) else { return };
         let (pause, most) = if id.state == State::Leaving { (LEAVE_PAUSE, LEAVE_TRIES) } else { (PAUSE, TRIES) };
         match id.state {
             State::TimeWait => {

@@ -163,6 +163,21 @@ fn a_killed_peer_is_noticed() {
     }
 }
 
+/// Between its listening and its answer: there is no link yet that could break.
+#[test]
+fn a_peer_that_is_killed_while_the_link_is_made_is_noticed() {
+    let (mut w, _, b) = pair(0);
+    let c = w.cms[3].create_channel();
+    listener(&mut w, 2, b, Space::Tcp, QpKind::Reliable, 4);
+    w.net.is_stuck = true;
+    asks(&mut w, 3, c, 2, Space::Tcp, QpKind::Reliable, &[]);
+    w.run(SECOND);
+    assert_eq!(w.event(3, c), None, "it may still answer");
+    w.kill(2);
+    w.run(SECOND);
+    assert_eq!(next(&mut w, 3, c, EventKind::Rejected).status, 8);
+}
+
 #[test]
 fn a_hung_peer_is_given_up() {
     // It does not even say that it has the request.

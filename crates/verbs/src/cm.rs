@@ -97,6 +97,10 @@ impl<W: Wire> Host for CmHost<'_, W> {
         self.core.open_link(self.engine, gid, service, is_own)
     }
 
+    fn may_answer(&mut self, gid: Gid, service: Service) -> bool {
+        gid != self.core.name.gid || self.has(&gid, service) || service_address(&gid, service).is_some_and(|at| is_taken(self.engine, &at))
+    }
+
     fn close(&mut self, link: Link) {
         if let Some(connection) = self.core.connections.remove(id_of(link)) {
             self.engine.end_vi(connection.channel.vi());

@@ -34,6 +34,8 @@ pub struct Net {
     pub messages: u64,
     pub signalled: BTreeMap<(usize, Channel), bool>,
     dead: BTreeSet<usize>,
+    /// Links that are begun from now on neither open nor fail.
+    pub is_stuck: bool,
     /// Queue pairs with completions that their processes have not taken.
     pub untaken: BTreeSet<(usize, u32)>,
     /// Queue pairs without a peer: process, own, the peer's address and number.
@@ -79,6 +81,7 @@ impl Host for Side<'_> {
         self.0.links += 2;
         let (own, other) = (Link(self.0.links), Link(self.0.links + 1));
         match self.0.owners.get(&(host, service)).copied() {
+            Some(_) if self.0.is_stuck => {}
             Some(owner) => {
                 self.0.ends.insert((self.1, own), (owner, other));
                 self.0.ends.insert((owner, other), (self.1, own));
@@ -96,6 +99,11 @@ impl Host for Side<'_> {
             self.0.ends.remove(&(other, end));
             self.0.put(other, Arrival::Closed(end, false));
         }
+    }
+
+    fn may_answer(&mut self, to: Gid, service: Service) -> bool {
+        let host = usize::from(to[15]) - 1;
+        host != self.1 / 2 || self.0.owners.contains_key(&(host, service))
     }
 
     fn send(&mut self, link: Link, message: &[u8]) {
