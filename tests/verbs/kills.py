@@ -24,6 +24,9 @@ PATIENCE = 40
 LISTENS = 90
 # How long programs may take to connect that say nothing, between hosts.
 BLIND = 1.5
+# Of "connecting" the server is killed so soon after the client began to ask, and the client hears of it in so many
+# seconds, though there may be no link yet that breaks.
+SOON, SHORT_PATIENCE = 0.012, 12
 # Kills that came before the programs were connected are repeated.
 EARLY, TRIES = "early", 3
 
@@ -63,6 +66,7 @@ def both(*words):
 PROGRAMS = {
     "rping": (lambda p: ["rping", "-s", "-p", str(p), "-v", "-C", "1000000"], lambda p: ["rping", "-c", "-a", HOST, "-p", str(p), "-v", "-C", "1000000"]),
     "ucmatose": both("ucmatose", "-c", "4", "-C", "30000", "-S", "4000"),
+    "connecting": both("ucmatose", "-c", "4"),
     "stream": (lambda p: [f"{work}/stream", str(p)], lambda p: [f"{work}/stream", str(p), HOST]),
     "ib_send_bw": perftest("ib_send_bw"),
     "ib_write_bw": perftest("ib_write_bw"),
@@ -151,6 +155,12 @@ def kill(name, port, chance, library):
         if not until(server, LISTENS, lambda: names(server.pid) >= 2 and (name not in TELLS or takes_calls(server.pid, TELLS[name]))):
             return f"the server does not listen: {tail('server.log')}"
         client = start(as_client(port), library, "client.log")
+        if name == "connecting":
+            until(client, LISTENS, lambda: "connecting" in whole("client.log"))
+            time.sleep(chance.random() * SOON)
+            ends(server)
+            until(client, SHORT_PATIENCE, lambda: False)
+            return None if client.poll() is not None else f"the client goes on after {SHORT_PATIENCE} s: {tail('client.log')}"
         # They know each other when they hold descriptors of each other's process; between hosts there are none.
         if not AT["server"][0] and not until(client, LISTENS, lambda: any("pidfd" in d for d in descriptors(server.pid))):
             return f"they do not connect: {tail('client.log')}"
@@ -196,8 +206,8 @@ def two_namespaces():
     HOST = "10.121.0.1"
     for i, side in enumerate(("server", "client")):
         AT[side] = (["ip", "netns", "exec", own[i]], {"BELLWIRE_ADDRESS": f"10.121.0.{i + 1}"})
-    # Its interface is that of this host.
-    del PROGRAMS["dtest"]
+    # Its interface is that of this host; and between hosts a silent peer is given up after 20 s.
+    del PROGRAMS["dtest"], PROGRAMS["connecting"]
     return own
 
 
