@@ -81,6 +81,11 @@ server_env=(A=1) client_env=(A=1) spread=
 logs() { echo "$(tail -n 2 "$out/cm-client.log" | tr '\n' ' ') | $(tail -n 2 "$out/cm-server.log" | tr '\n' ' ')"; }
 # Ends the server, if it does not end itself.
 stop() { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+# rping's thread of events outlives its channel, on any device: if it asks for an event once more
+# after the channel was destroyed, it ends the process with 255, although all went well.
+outlived() { # program, its code, its log
+    [ "$1" = rping ] && [ "$2" = 255 ] && grep -q 'rdma_get_cm_event: Bad file descriptor' "$3"
+}
 # pair SERVER -- CLIENT: both end well. `says=TEXT`: one of them prints that. `stays=1`: the server
 # is to be ended. `names=N`: how many names the server waits under. `tcp=PORT`: where it listens,
 # too.
@@ -92,12 +97,14 @@ pair() {
     { waits $server "${names:-2}" && { [ -z "${tcp:-}" ] || calls $server "$tcp"; }; } || { bad "${first[*]}: it does not listen: $(logs)"; stop; return; }
     ask "$@"
     code=$?
+    if outlived "$1" $code "$out/cm-client.log"; then code=0; fi
     if [ -n "${stays:-}" ]; then
         served=0
         stop
     else
         wait $server
         served=$?
+        if outlived "${first[0]}" $served "$out/cm-server.log"; then served=0; fi
     fi
     if [ $code = 0 ] && [ $served = 0 ] && { [ -z "${says:-}" ] || grep -q -- "$says" "$out/cm-client.log" "$out/cm-server.log"; }; then ok; else bad "$* ($code, $served): $(logs)"; fi
 }
