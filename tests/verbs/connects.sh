@@ -15,7 +15,7 @@ for program in rping ucmatose; do command -v $program >/dev/null || { echo "SKIP
 cc -O1 -Wall -Wextra -Werror -shared -fPIC -o "$out/rate.so" "$here/rate.c" || exit 1
 cc -O1 -Wall -Wextra -Werror -o "$out/alone" "$here/alone.c" -lrdmacm -libverbs || exit 1
 
-listens() { # pid, port: waits until the server has had the time to listen
+listens() { # pid: waits until the server has its names, and a moment for the rest
     for _ in $(seq 200); do
         [ "$(grep -c '@bellwire/.*/w/' "/proc/$1/net/unix")" -ge 2 ] && break
         sleep 0.02
