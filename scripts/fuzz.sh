@@ -17,12 +17,12 @@ export RUSTFLAGS="--cfg fuzzing --cfg bellwire_portable -Zsanitizer=address -Cpa
 -Cllvm-args=-sanitizer-coverage-trace-compares"
 # Descriptors that a peer sent and nobody closed would be seen here as failures of later runs.
 ulimit -n 1024
-cargo build --release --locked --manifest-path fuzz/Cargo.toml --features libfuzzer --bins --target "$triple"
+cargo build --profile fuzz --locked -p bellwire-fuzz --features libfuzzer --bins --target "$triple"
 bad=
 for target in $targets; do
     mkdir -p "$out/corpus/$target" "$out/failed"
     echo "== $target, $seconds s"
-    "$out/$triple/release/$target" "$out/corpus/$target" "fuzz/corpus/$target" -artifact_prefix="$out/failed/$target-" -max_total_time="$seconds" -max_len=2048 -len_control=20 \
+    "$out/$triple/fuzz/$target" "$out/corpus/$target" "fuzz/corpus/$target" -artifact_prefix="$out/failed/$target-" -max_total_time="$seconds" -max_len=2048 -len_control=20 \
         -rss_limit_mb=2048 -timeout=10 -print_final_stats=1 2>"$out/$target.log" || bad="$bad $target"
     grep -E "ERROR|panicked|SUMMARY|^stat::number_of_executed|^stat::peak_rss|cov: " "$out/$target.log" | tail -n 6
 done

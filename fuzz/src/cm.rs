@@ -53,7 +53,7 @@ impl Host for World {
     }
 
     fn has_completions(&mut self, qp: u32) -> bool {
-        qp % 2 != 0
+        !qp.is_multiple_of(2)
     }
 
     fn signal(&mut self, channel: Channel, has_events: bool) {

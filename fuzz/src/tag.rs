@@ -282,8 +282,8 @@ impl Stage {
             }
             4 => {
                 // Its context is that of a look which is complete.
-                if !self.heard.0.contains_key(&which) {
-                    self.heard.0.insert(which, Begun::Plain);
+                if let std::collections::btree_map::Entry::Vacant(e) = self.heard.0.entry(which) {
+                    e.insert(Begun::Plain);
                     if self.machine.take_claimed(&mut self.engine, &Want { context: which, ..want }, how & 64 != 0).is_err() {
                         self.heard.0.remove(&which);
                     }

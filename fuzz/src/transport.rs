@@ -146,7 +146,7 @@ impl Stage {
             5 => {
                 // Made up: a header that fits, and any content.
                 let session = session.map_or(0, SessionId::raw);
-                let mut packet = vec![0x10 | input.u8() % 16, input.u8(), input.u8(), input.u8()];
+                let mut packet = vec![0x10 | (input.u8() % 16), input.u8(), input.u8(), input.u8()];
                 packet.extend((input.number() as u32).to_le_bytes());
                 packet.extend((if input.u8() & 3 == 0 { input.number() } else { session }).to_le_bytes());
                 packet.extend((0..input.u8()).map(|_| input.u8()));

@@ -179,8 +179,8 @@ impl Stage {
         }
         match kind {
             3 | 4 => words.extend([input.number(), key | said << 32]),
-            5 => words.extend([input.number() & !7, key | u64::from(flags & 1) << 32, input.number(), input.number()]),
-            8 => words.push(input.number() % 7 | input.number() << 32),
+            5 => words.extend([input.number() & !7, key | (flags & 1) << 32, input.number(), input.number()]),
+            8 => words.push((input.number() % 7) | (input.number() << 32)),
             10 => words.push(input.number()),
             11 => words.extend([input.number(), input.number(), input.number(), input.number()]),
             _ => {}
