@@ -72,7 +72,7 @@ make -s -C tests/am LIBAM="$build/libbellwire_am.so" OUT="$out/am" "$out/am/cost
 layer am 1 "" 2 20 4000 'counted_*' "$out/am/cost"
 layer gas 2 "" 1 9 4000 '*counted_*' "$gas" --ignored --exact net::tests::cost::cost
 echo "gas: $instructions instructions for a put, a get and its answer, without optimization"
-[ "$instructions" -le "${GAS_MOST:-0}" ] || { echo "FAILED locks: gas: more than GAS_MOST instructions"; failed=1; }
+[ "$instructions" -le "${GAS_MOST:-55000}" ] || { echo "FAILED locks: gas: more than ${GAS_MOST:-55000} instructions"; failed=1; }
 layer rpc 1 "" 3 22 20000 '*round_trips*' "$build/examples/call_cost"
 [ $failed = 0 ] && echo "locks: all well"
 exit $failed

@@ -43,7 +43,8 @@ impl Program {
         let rights = |write| MemAttributes { ptag: Some(tag), rdma_write: write, rdma_read: true };
         let base = memory.as_ptr().expose_provenance() as u64;
         // SAFETY: U0: the program owns the memory and outlives all that the engine is asked to do.
-        let [open, closed] = [(1, true), (3, false)].map(|(area, write)| unsafe { engine.register(base + area * AREA as u64, AREA as u64, &rights(write)) }.unwrap());
+        let [open, closed] =
+            [(1, true), (3, false)].map(|(area, write)| unsafe { engine.register(base + area * AREA as u64, AREA as u64, &rights(write)) }.unwrap());
         let vis = (0..VIS).map(|i| Counted { vi: engine.create_vi(&attributes(i, tag), None, None, None).unwrap(), sends: 0, receives: 0 }).collect();
         Self { memory, open, closed, tag, vis }
     }

@@ -2,12 +2,10 @@
 //! A wire with one link, whose other end is the fuzzer.
 
 use bellwire_memory::line_queue::Line;
-use bellwire_via::{Engine, NetAddress};
 use bellwire_via::frame::Head;
 use bellwire_via::handle::Handle;
-use bellwire_via::wire::{
-    Allocation, DirectMemory, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Received, Rendezvous, Sent, Wire, WireEvent,
-};
+use bellwire_via::wire::{Allocation, DirectMemory, Frame, LinkId, LinkInfo, MapAccess, MemoryKind, Received, Rendezvous, Sent, Wire, WireEvent};
+use bellwire_via::{Engine, NetAddress};
 use std::collections::VecDeque;
 
 /// Payload of the longest frame.

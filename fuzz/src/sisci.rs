@@ -160,7 +160,8 @@ fn step(library: &'static Library, device: u64, program: &mut Program, memory: &
         12 | 13 => {
             let (segment, offset, size) = (program.pick(usize::from(input.u8() & 1), input), number(input), number(input));
             let access = if id & 1 == 0 { Access::ReadWrite } else { Access::ReadOnly };
-            let made = Map::of_local(library, segment, offset, size, access, At::Anywhere).or_else(|_| Map::of_remote(library, segment, offset, size, access, At::Anywhere));
+            let made = Map::of_local(library, segment, offset, size, access, At::Anywhere)
+                .or_else(|_| Map::of_remote(library, segment, offset, size, access, At::Anywhere));
             program.keep(MAP, made.map(|(handle, _)| handle));
         }
         14 => ignore(Map::unmap(library, program.pick(MAP, input))),

@@ -18,7 +18,8 @@ fn waiting_pair<F: Fixture>(s: &mut Stage<F>, level: Reliability, srq: Option<Sr
 /// Messages wait for receive descriptors: none is lost, doubled or overtaken, and no other VI waits
 /// with them.
 pub fn waits_for_a_receive_descriptor<F: Fixture>(s: &mut Stage<F>) {
-    const MESSAGES: usize = 30;
+    // Each length twice.
+    const MESSAGES: usize = 12;
     for level in RELIABLE {
         let Pair { a, b, .. } = waiting_pair(s, level, None);
         let others = s.pair(level);
