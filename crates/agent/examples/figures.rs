@@ -18,6 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 struct End<P: PacketPort> {
     wire: PacketWire<P>,
@@ -83,19 +84,52 @@ fn names(first: SocketAddr, second: SocketAddr, number: usize) -> (NetAddress, N
     (name(first, format!("client {number}")), name(second, format!("server {number}")))
 }
 
-/// Half a round trip, ns: the median of 21 batches.
-fn ping_pong<P: PacketPort + Send + 'static>(mut client: End<P>, mut server: End<P>, first: SocketAddr, second: SocketAddr) -> u64
+/// Half a round trip: the median of 21 batches and the best of them, ns, and how often a processor
+/// went from one thread to another meanwhile.
+struct Half {
+    median: u64,
+    best: u64,
+    switches: f64,
+}
+
+impl std::fmt::Display for Half {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ns (at best {} ns), {:.1} switches", self.median, self.best, self.switches)
+    }
+}
+
+/// An agent to which the threads of the programs give turns themselves.
+type Beside = Option<Arc<Mutex<Agent>>>;
+
+fn give_turn(agent: &Beside) {
+    if let Some(agent) = agent {
+        agent.lock().expect("no panic").turn();
+    }
+}
+
+/// Switches of the threads of processes so far, this one among them.
+fn switches(others: &[u32]) -> u64 {
+    let processes = others.iter().copied().chain([std::process::id()]);
+    let threads = processes.flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten());
+    let texts = threads.filter_map(|t| std::fs::read_to_string(t.path().join("status")).ok());
+    let count = |line: &str| line.split_once("ctxt_switches:").and_then(|(_, n)| n.trim().parse::<u64>().ok()).unwrap_or(0);
+    texts.map(|text| text.lines().map(count).sum::<u64>()).sum()
+}
+
+fn ping_pong<P: PacketPort + Send + 'static>(mut ends: [End<P>; 2], at: [SocketAddr; 2], beside: [Beside; 2], agents: &[u32]) -> Half
 where
     PacketWire<P>: Send,
 {
-    let (local, remote) = names(first, second, 0);
-    assert!(server.wire.listen(&remote));
-    client.wire.resolve(1, Rendezvous::Client, &local, &remote);
+    let (local, remote) = names(at[0], at[1], 0);
+    assert!(ends[1].wire.listen(&remote));
+    ends[0].wire.resolve(1, Rendezvous::Client, &local, &remote);
     const BATCH: u64 = 500;
     let (done, is_done) = channel::<()>();
+    let ([mut client, mut server], [near, far]) = (ends, beside);
     let thread = std::thread::spawn(move || {
         let mut idle = 0u32;
         while is_done.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+            give_turn(&far);
             server.turn();
             if server.receive() {
                 while !server.send() {}
@@ -109,18 +143,21 @@ where
         }
     });
     while client.link.is_none() {
+        give_turn(&near);
         client.turn();
         std::thread::yield_now();
     }
-    let mut times = Vec::new();
+    let (mut times, before) = (Vec::new(), switches(agents));
     for _ in 0..22 {
         let began = client.wire.port().now();
         for _ in 0..BATCH {
             while !client.send() {
+                give_turn(&near);
                 client.turn();
             }
             let mut idle = 0u32;
             while !client.receive() {
+                give_turn(&near);
                 client.turn();
                 idle += 1;
                 if idle > 8 {
@@ -130,11 +167,12 @@ where
         }
         times.push(client.wire.port().now().since(began).0 / BATCH / 2);
     }
+    let switches = (switches(agents) - before) as f64 / (times.len() as u64 * BATCH * 2) as f64;
     drop(done);
     thread.join().expect("the server");
     times.remove(0);
     times.sort_unstable();
-    times[times.len() / 2]
+    Half { median: times[times.len() / 2], best: times[0], switches }
 }
 
 /// An agent in a process of its own, as `bellwired` is one.
@@ -272,18 +310,33 @@ fn memory(at: SocketAddr) -> u64 {
     segments_kib() / (2 * PAIRS as u64)
 }
 
+/// An agent without a thread, and a port of it that gives it turns while it waits.
+fn beside(at: SocketAddr) -> (Beside, End<AgentPort>) {
+    let agent = Arc::new(Mutex::new(Agent::open(AgentConfig { address: at, ..AgentConfig::default() }).expect("an agent")));
+    let turns = Arc::clone(&agent);
+    let seed = u64::from(at.port()) + u64::from(at.is_ipv4());
+    let config = PortConfig { address: Some(at.ip()), ..PortConfig::new(seed.into()) };
+    let port = AgentPort::open_beside(config, Box::new(move || _ = turns.lock().expect("no panic").step())).expect("the agent");
+    let transport = port.transport_config().expect("randomness");
+    (Some(agent), End { wire: PacketWire::new(port, transport, &host_address(SocketAddr::new(at.ip(), 0)), seed), link: None })
+}
+
 fn latency() {
     let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
-    let udp = ping_pong(by_udp(at(1), 1), by_udp(at(2), 2), at(1), at(2));
-    let within = {
-        let _stop = start(at(3), 8);
-        ping_pong(by_agent(at(3), 1), by_agent(at(3), 2), at(3), at(3))
-    };
-    let between = {
-        let _stops = [start(at(4), 8), start(at(5), 8)];
-        ping_pong(by_agent(at(4), 1), by_agent(at(5), 2), at(4), at(5))
-    };
-    println!("half round trip of 8 B: direct UDP {udp} ns; one agent {within} ns; two agents {between} ns");
+    println!("half round trip of 8 B:");
+    println!("  direct UDP: {}", ping_pong([by_udp(at(1), 1), by_udp(at(2), 2)], [at(1), at(2)], [None, None], &[]));
+    {
+        let agent = start(at(3), 8);
+        println!("  one agent: {}", ping_pong([by_agent(at(3), 1), by_agent(at(3), 2)], [at(3), at(3)], [None, None], &[agent.0.id()]));
+    }
+    {
+        let agents = [start(at(4), 8), start(at(5), 8)];
+        let pids = [agents[0].0.id(), agents[1].0.id()];
+        println!("  two agents: {}", ping_pong([by_agent(at(4), 1), by_agent(at(5), 2)], [at(4), at(5)], [None, None], &pids));
+    }
+    let (near, client) = beside(at(9));
+    let (far, server) = beside(at(10));
+    println!("  two agents in the programs' threads: {}", ping_pong([client, server], [at(9), at(10)], [near, far], &[]));
 }
 
 fn main() {
