@@ -47,7 +47,7 @@ if [ "$mode" = check ]; then
     finish
     exit
 fi
-certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench
+certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench -p bellwire-nisim
 
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
 split_c() {
@@ -146,8 +146,6 @@ else
 fi
 
 if [ "$mode" = long ]; then
-    # No part of the short tests runs it as a release; a third of the time of `build` goes into it.
-    certain build-nisim cargo build --release --locked -p bellwire-nisim
     certain aarch64 scripts/aarch64.sh
     part gas-cost  tests/gas/cost.sh "$target/tests-gas"
     part deb       env BUILD="$target/release" packaging/deb.sh "$target/deb"

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::event::{AsyncError, AsyncErrorCode, Event};
 use crate::handles::ViHandle;
 use crate::time::Duration;
-use crate::wire::{Rendezvous, Wire};
+use crate::wire::Wire;
 
 mod arrival;
 mod attempt;
@@ -64,10 +64,11 @@ impl<W: Wire> Engine<W> {
                     let now = self.now;
                     let Some(a) = self.connections.attempts.get(&vi).filter(|a| a.outcome.is_none()) else { continue };
                     if a.deadline <= now {
-                        let why = if a.matched || a.how == Rendezvous::Peer { Error::Timeout } else { Error::NoMatch };
+                        let why = if a.matched { Error::Timeout } else { a.not_found() };
                         self.give_up(vi, why);
                     } else if a.found_by <= now && a.link.is_none() && !a.busy && a.request.is_some_and(|request| !self.wire.has_found(request)) {
-                        self.give_up(vi, Error::NoMatch);
+                        let why = a.not_found();
+                        self.give_up(vi, why);
                     } else if (a.retry_at <= now || a.found_by <= now) && a.request.is_none() && a.link.is_none() {
                         // Also when the time to be found has passed: a process that gets little of
                         // the processors has hardly tried. If nobody is there now, that ends it.

@@ -63,6 +63,14 @@ pub(crate) struct Attempt {
     pub(crate) outcome: Option<Result<ViAttributes, Error>>,
 }
 
+impl Attempt {
+    /// What the caller is told if nobody was there in time. A peer that does not ask is one that
+    /// is waited for.
+    pub(crate) fn not_found(&self) -> Error {
+        if self.how == Rendezvous::Peer { Error::Timeout } else { Error::NoMatch }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     Attempt(ViHandle),

@@ -3,7 +3,7 @@
 
 use crate::stage::{Memory, Stage};
 use crate::{Fixture, Port};
-use bellwire_via::{Error, Instant, NetAddress, Reliability, ViAttributes, ViState};
+use bellwire_via::{Duration, Error, Instant, NetAddress, Reliability, ViAttributes, ViState};
 
 fn vi<F: Fixture>(s: &mut Stage<F>, side: usize) -> Port {
     let nic = s.side(side);
@@ -115,6 +115,12 @@ pub fn one_sided<F: Fixture>(s: &mut Stage<F>) {
         let deadline = s.after(20);
         ask(s, b, &at_b, &at_a, deadline);
         assert_eq!(outcome(s, b), Err(Error::Timeout));
+        // The other NIC's word that nobody asked there may come just when the time is over.
+        for us in (0..2_000).step_by(40) {
+            let deadline = s.now() + Duration::from_micros(us);
+            ask(s, b, &at_b, &at_a, deadline);
+            assert_eq!(outcome(s, b), Err(Error::Timeout), "after {us} us");
+        }
         s.connect(a, b);
     }
 }

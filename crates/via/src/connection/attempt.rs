@@ -158,7 +158,8 @@ impl<W: Wire> Engine<W> {
         let Some(a) = self.connections.attempts.get_mut(&vi) else { return };
         a.link = None;
         if a.found_by <= now && !a.busy {
-            return self.attempt_ends(vi, Err(Error::NoMatch));
+            let why = a.not_found();
+            return self.attempt_ends(vi, Err(why));
         }
         a.retry_at = now + a.backoff + jitter;
         a.backoff = Duration((a.backoff.0 * 2).min(RETRY_MAX.0));
@@ -173,10 +174,10 @@ impl<W: Wire> Engine<W> {
             return;
         }
         // Of nobody, it is told that another user's process was there.
-        let outcome = match (outcome, a.refusal) {
-            (Err(Error::NoMatch), Some(LinkFailure::NotAllowedThere)) => Err(Error::NotAllowedThere),
-            (Err(Error::NoMatch), Some(_)) => Err(Error::NotAllowedHere),
-            _ => outcome,
+        let outcome = match a.refusal.filter(|_| outcome.is_err_and(|e| e == a.not_found())) {
+            Some(LinkFailure::NotAllowedThere) => Err(Error::NotAllowedThere),
+            Some(_) => Err(Error::NotAllowedHere),
+            None => outcome,
         };
         a.outcome = Some(outcome);
         // While a timer is set, every turn looks at the clock.
