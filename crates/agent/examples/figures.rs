@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures of the agent: half a round trip of 8 bytes through it beside direct UDP, the rate of 100
 //! pairs over 8 frames beside frames for all, and the memory of an idle endpoint. Run with
-//! `cargo run --release -p bellwire-agent --example figures`.
+//! `cargo run --release -p bellwire-agent --example figures`; with `latency`, `rate` or `memory` for
+//! one of them (three rounds of the first two). `SPIN` sets how long agents look before they sleep,
+//! in us; with `COUNTERS` they print what they have done.
 
 use bellwire_agent::{Agent, AgentConfig};
 use bellwire_memory::line_queue::Line;
@@ -340,30 +342,20 @@ fn latency() {
 }
 
 fn main() {
+    let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
+    let idle = || println!("an idle endpoint takes {} KiB of shared memory", memory(at(8)));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, at, frames] = arguments.as_slice()
-        && role == "agent"
-    {
-        return be_agent(at, frames);
-    }
-    if std::env::args().any(|a| a == "latency") {
-        for _ in 0..3 {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["agent", at, frames] => be_agent(at, frames),
+        ["latency"] => (0..3).for_each(|_| latency()),
+        ["rate"] => (0..3).for_each(|_| rates(at(6), at(7))),
+        ["memory"] => idle(),
+        [] => {
             latency();
-        }
-        return;
-    }
-    if std::env::args().any(|a| a == "memory") {
-        return println!("{}", memory(SocketAddr::new(Ipv4Addr::new(127, 77, 5, 1).into(), AGENT_PORT)));
-    }
-    if std::env::args().any(|a| a == "rate") {
-        let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
-        for _ in 0..3 {
+            idle();
             rates(at(6), at(7));
         }
-        return;
+        _ => eprintln!("figures [latency | rate | memory]"),
     }
-    latency();
-    let at = |last: u8| SocketAddr::new(Ipv4Addr::new(127, 77, 5, last).into(), AGENT_PORT);
-    println!("an idle endpoint takes {} KiB of shared memory", memory(at(8)));
-    rates(at(6), at(7));
 }

@@ -19,17 +19,18 @@ use bellwire_wire::clock::clock;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// In the epoll set, beside the connections' places.
 const LISTENER: u64 = 1 << 40;
 const NETWORK: u64 = 1 << 41;
 const STOP: u64 = 1 << 42;
-/// Rounds between two looks at connections, while there is traffic and while there is none; and at
-/// a quiet socket, while there is traffic.
+/// While there is traffic, rounds between two looks at connections.
 const ROUNDS_PER_LOOK: u32 = 16;
+/// While there is none, rounds between two looks at connections.
 const IDLE_ROUNDS_PER_LOOK: u32 = 2;
+/// While there is traffic, rounds between two looks at a socket that had nothing the last time.
 const ROUNDS_PER_DATAGRAM: u32 = 8;
 /// Descriptors of an endpoint: connection, memory, bell; and those of the agent itself.
 const DESCRIPTORS_EACH: u64 = 3;
@@ -80,8 +81,8 @@ pub struct Agent {
     dirty: Vec<u32>,
     /// Of the resident ones, those that had nothing to send in this round.
     idle: Vec<u32>,
-    /// Those that have left their frames and are mapped, in this order; and which unload it was.
-    unmap_later: VecDeque<(u32, u64)>,
+    /// Those that have left their frames and are mapped, by the number of the unload.
+    pub(crate) parted: BTreeMap<u64, u32>,
     unloads: u64,
     /// After packets, when memory is given back.
     release_at: Instant,
@@ -143,7 +144,7 @@ impl Agent {
             resident: Vec::new(),
             dirty: Vec::new(),
             idle: Vec::new(),
-            unmap_later: VecDeque::new(),
+            parted: BTreeMap::new(),
             unloads: 0,
             release_at: Instant::NEVER,
             network,
@@ -217,7 +218,9 @@ impl Agent {
             let copy = rustix::io::fcntl_dupfd_cloexec(&endpoint.memfd, 0);
             endpoint.end = copy.ok().and_then(|memfd| AgentEnd::map(memfd, rings, endpoint.at).ok());
         }
-        endpoint.unloaded = None;
+        if let Some(unload) = endpoint.unloaded.take() {
+            self.parted.remove(&unload);
+        }
         let is_mapped = endpoint.end.is_some();
         if let Some(end) = &mut endpoint.end {
             end.set_state(State::Resident);
@@ -241,12 +244,12 @@ impl Agent {
             wanted = !end.is_quiet();
             self.unloads += 1;
             (endpoint.unloaded, endpoint.is_expecting) = (Some(self.unloads), false);
-            self.unmap_later.push_back((id.0, self.unloads));
+            self.parted.insert(self.unloads, id.0);
         }
         self.residency.unloaded(self.now, id, wanted);
-        while self.unmap_later.len() > self.config.mapped {
-            let Some((place, unload)) = self.unmap_later.pop_front() else { break };
-            if let Some(endpoint) = self.endpoints.get_mut(place).filter(|e| e.unloaded == Some(unload)) {
+        while self.parted.len() > self.config.mapped {
+            let Some((_, place)) = self.parted.pop_first() else { break };
+            if let Some(endpoint) = self.endpoints.get_mut(place) {
                 endpoint.unmap();
             }
         }

@@ -143,7 +143,9 @@ impl Agent {
         if let Some(endpoint) = connection.endpoint {
             self.residency.remove(self.now, EndpointId(endpoint));
             self.resident.retain(|e| *e != endpoint);
-            self.endpoints.remove(endpoint);
+            if let Some(unload) = self.endpoints.remove(endpoint).and_then(|e| e.unloaded) {
+                self.parted.remove(&unload);
+            }
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Endpoint {
     /// Mapped while it is resident, and for some time after that.
     pub(crate) end: Option<AgentEnd>,
     pub(crate) at: Indices,
-    /// Which unload of the agent's was its last, if it is not resident.
+    /// The number of the unload by which it left its frame, if it is mapped and not resident.
     pub(crate) unloaded: Option<u64>,
     parked: Vec<(SocketAddr, Vec<u8>)>,
     parked_bytes: usize,
@@ -72,6 +72,7 @@ impl Endpoint {
 
     /// Gives up its mapping.
     pub(crate) fn unmap(&mut self) {
+        self.unloaded = None;
         if let Some(mut end) = self.end.take() {
             // A broken end is found when it is used.
             let _ = end.release();

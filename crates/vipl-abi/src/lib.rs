@@ -143,7 +143,7 @@ pub const FILE_NAMES: [&str; 2] = ["libvipl.so.1", "libvipl.so"];
 /// only while it is loaded.
 ///
 /// # Errors
-/// A line for each place says why there is none.
+/// If no library could be loaded: for each place that was tried, in order, a line with the reason.
 ///
 /// # Safety
 /// Loading runs the initialisers of whatever lies there: each place must be one where the user has

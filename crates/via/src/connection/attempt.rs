@@ -174,10 +174,10 @@ impl<W: Wire> Engine<W> {
             return;
         }
         // Of nobody, it is told that another user's process was there.
-        let outcome = match a.refusal.filter(|_| outcome.is_err_and(|e| e == a.not_found())) {
-            Some(LinkFailure::NotAllowedThere) => Err(Error::NotAllowedThere),
-            Some(_) => Err(Error::NotAllowedHere),
-            None => outcome,
+        let outcome = match (outcome, a.refusal) {
+            (Err(Error::NoMatch), Some(LinkFailure::NotAllowedThere)) => Err(Error::NotAllowedThere),
+            (Err(Error::NoMatch), Some(_)) => Err(Error::NotAllowedHere),
+            _ => outcome,
         };
         a.outcome = Some(outcome);
         // While a timer is set, every turn looks at the clock.
