@@ -150,6 +150,9 @@ impl<W: Wire> Engine<W> {
         let kind = self.wire.probe_memory(seen.start, seen.end - seen.start);
         let is_there = kind == if is_read_only { MemoryKind::ReadOnly } else { MemoryKind::Writable };
         if is_there {
+            if is_watched {
+                self.count_as_watched(&whole);
+            }
             self.cache.record_mut(id).is_watched = is_watched;
         } else {
             self.cache.counters.unmapped += 1;
@@ -185,6 +188,9 @@ impl<W: Wire> Engine<W> {
             registered = self.registry.register(&mut self.wire, span.start, length, attributes);
         }
         let handle = registered?;
+        if is_watched {
+            self.count_as_watched(&span);
+        }
         let is_writable = self.registry.is_writable(handle);
         let key = if is_writable { key } else { key.read_only() };
         if is_kept {
@@ -223,6 +229,7 @@ impl<W: Wire> Engine<W> {
         if at < span.end && self.wire.probe_memory(at, span.end - at) != MemoryKind::Writable {
             return None;
         }
+        self.count_as_watched(span);
         for id in others {
             self.drop_record(id);
         }
@@ -292,7 +299,9 @@ impl<W: Wire> Engine<W> {
 
     // ---- watching
 
-    /// Has the kernel tell when a range is unmapped. `false`: it does not.
+    /// Has the kernel tell when what is mapped in a range is unmapped. `false`: it does not. It
+    /// says nothing of holes, nor of what is mapped there later: when the caller has seen that all
+    /// of the range is mapped, [`count_as_watched`](Self::count_as_watched) says so.
     fn watch(&mut self, span: &Range<u64>) -> bool {
         if matches!(self.cache.watching, Watching::Wanted) {
             self.cache.watching = unmap_watch::shared().map_or(Watching::Off, |watch| Watching::On(watch, watch.cursor()));
@@ -302,11 +311,15 @@ impl<W: Wire> Engine<W> {
         if self.cache.watched.covers(&pages) {
             return true;
         }
-        if self.cache.watched.len() >= WATCHED_MAX || !watch.watch(&pages) {
-            return false;
+        self.cache.watched.len() < WATCHED_MAX && watch.watch(&pages)
+    }
+
+    /// All of a range was mapped after [`watch`](Self::watch) had begun. What was unmapped in
+    /// between is in the log, and is taken out when that is read.
+    fn count_as_watched(&mut self, span: &Range<u64>) {
+        if let Some(pages) = pages_around(span) {
+            self.cache.watched.add(&pages);
         }
-        self.cache.watched.add(&pages);
-        true
     }
 
     /// Drops the regions whose memory was unmapped.

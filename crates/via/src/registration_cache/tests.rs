@@ -222,6 +222,25 @@ fn model(config: CacheConfig, steps: &[Step]) {
     assert_eq!((nic.with(|e| e.regions()), info(&nic).entries, info(&nic).bytes), (0, 0, 0));
 }
 
+/// The kernel watches what is mapped in a range, and says nothing of a hole in it. A page that is
+/// mapped into the hole afterwards is not watched, although pages on both sides are.
+#[test]
+#[cfg_attr(miri, ignore = "real memory")]
+fn a_page_mapped_into_a_hole_is_not_watched_by_itself() {
+    let nothing = Step { change: 6, changed: 0, page: 0, skip: 0, bytes: PAGE, rights: 3, release: None };
+    model(
+        LIMIT,
+        &[
+            Step { page: 9, bytes: 7 * PAGE, ..nothing.clone() },
+            // A hole, and then all of it is asked for: a part of it is watched.
+            Step { change: 0, changed: 12, page: 9, bytes: 4 * PAGE, ..nothing.clone() },
+            Step { change: 0, changed: 12, page: 12, ..nothing.clone() },
+            // Read-only memory in its place.
+            Step { change: 1, changed: 12, page: 12, ..nothing },
+        ],
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
