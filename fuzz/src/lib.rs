@@ -14,6 +14,7 @@
 //! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
 //! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
 //! | `cm` | messages of peers, commands of a program, links and time, for connection management |
+//! | `cm_device` | commands that a program writes into the device file of connection management |
 //! | `sisci` | calls of SISCI with any handles, offsets and sizes; messages to its sockets |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
@@ -21,6 +22,7 @@
 //! transport, that packets are written as they were read, and that left alone it comes to rest with every place free that no session holds.
 
 pub mod cm;
+pub mod cm_device;
 pub mod descriptors;
 pub mod frames;
 pub mod gas;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some hundreds of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{cm, descriptors, frames, gas, job, packets, rendezvous, sealed, shared, sisci, tag, transport, verbs};
+use bellwire_fuzz::{cm, cm_device, descriptors, frames, gas, job, packets, rendezvous, sealed, shared, sisci, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -80,6 +80,11 @@ fn global_memory_by_packets() {
 #[test]
 fn connection_management() {
     replay("cm", 20_000, cm::run);
+}
+
+#[test]
+fn the_device_file_of_connection_management() {
+    replay("cm_device", 300, cm_device::run);
 }
 
 #[test]

@@ -62,7 +62,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-verbs", &["bellwire-cm", "bellwire-faults", "bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-devices", &["bellwire-faults"]),
-    ("bellwire-verbs-c", &["bellwire-cm", "bellwire-devices", "bellwire-memory", "bellwire-verbs", "bellwire-via"]),
+    ("bellwire-cm-device", &["bellwire-cm", "bellwire-memory", "bellwire-verbs", "bellwire-via"]),
+    ("bellwire-verbs-c", &["bellwire-cm-device", "bellwire-devices", "bellwire-memory", "bellwire-verbs", "bellwire-via"]),
     ("bellwire-gas", &["bellwire-memory", "bellwire-job", "bellwire-peer", "bellwire-via"]),
     ("bellwire-global", &["bellwire-gas", "bellwire-job", "bellwire-memory"]),
     ("bellwire-global-programs", &["bellwire-global"]),
@@ -102,6 +103,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bellwire-fuzz",
         &[
             "bellwire-cm",
+            "bellwire-cm-device",
             "bellwire-gas",
             "bellwire-job",
             "bellwire-memory",

@@ -274,11 +274,6 @@ fn interface_of(gid: &Gid) -> Option<(String, u32)> {
     Some((found.name.clone(), found.index.unwrap_or(0)))
 }
 
-/// The devices that are there.
-pub(crate) fn present() -> impl Iterator<Item = &'static Own> {
-    all().unwrap_or_default().iter().filter(|own| !own.is_removed())
-}
-
 fn copy_text(to: &mut [c_char], text: &str) {
     let room = to.len() - 1;
     for (to, from) in to.iter_mut().zip(text.bytes().take(room)) {

@@ -18,10 +18,9 @@
 //! | `ports.rs` | devices that are open, and whose |
 //! | `older.rs`, `older_types.rs`, `older/` | the interface of 2006 (`IBVERBS_1.0`) |
 //! | `pair.rs`, `groups.rs` | queue pairs; multicast |
-//! | `cm_device.rs`, `cm_device/` | the device file of connection management, for librdmacm |
+//! | `cm_kern.rs` | conversions that librdmacm asks of libibverbs |
 //! | `data.rs` | posting and polling: the calls that programs make through tables in the context |
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
-//! | `device_file.rs` | the trait of a character device below `/dev/infiniband` |
 //! | `files.rs`, `files/` | device files and `/sys` as programs see them: calls of the C library that are taken |
 //! | `strict.rs` | where reports of broken rules go |
 //! | `names.rs` | texts, and conversions of rates |
@@ -32,11 +31,10 @@
 
 mod abi;
 mod beside;
-mod cm_device;
+mod cm_kern;
 mod control;
 mod data;
 mod device;
-mod device_file;
 mod device_memory;
 mod devices;
 mod domains;

@@ -4,8 +4,9 @@
 
 use crate::devices::{self, Own};
 use crate::{control, strict};
+use bellwire_cm_device::{Device, Devices, Errno};
 use bellwire_memory::own_thread;
-use bellwire_verbs::{Orphan, Port};
+use bellwire_verbs::{Gid, Orphan, Port};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, mpsc};
 
 /// Those that connection management opened, until a context of the same device takes them over.
@@ -89,16 +90,39 @@ pub(crate) fn open(own: &'static Own) -> Result<Arc<Port>, String> {
     take_spare(own).map_or_else(|| open_anew(own), Ok)
 }
 
-/// A NIC of a device for connection management: one that is open, or one that the next context
-/// takes over.
-///
-/// # Errors
-/// A sentence, which has been printed.
-pub(crate) fn open_to_share(own: &'static Own) -> Result<Arc<Port>, String> {
-    if let Some(port) = own.contexts().into_iter().find(|p| p.is_ours()) {
-        return Ok(port);
+/// The devices of this process, for connection management.
+pub(crate) struct Managed;
+
+impl Devices for Managed {
+    fn device(&self, index: usize) -> Option<&'static dyn Device> {
+        devices::all().ok()?.get(index).map(|own| own as &dyn Device)
     }
-    let port = open(own)?;
-    spare().push((own, Arc::clone(&port)));
-    Ok(port)
+}
+
+impl Device for Own {
+    fn gid(&self) -> Gid {
+        self.gid
+    }
+
+    fn guid(&self) -> u64 {
+        self.guid()
+    }
+
+    fn mtu_code(&self) -> u8 {
+        self.device.mtu_code() as u8
+    }
+
+    fn is_removed(&self) -> bool {
+        self.is_removed()
+    }
+
+    /// One that is open, or one that the next context takes over.
+    fn open_port(&'static self) -> Result<Arc<Port>, Errno> {
+        if let Some(port) = self.contexts().into_iter().find(|p| p.is_ours()) {
+            return Ok(port);
+        }
+        let port = open(self).map_err(|_| Errno(libc::ENODEV))?;
+        spare().push((self, Arc::clone(&port)));
+        Ok(port)
+    }
 }

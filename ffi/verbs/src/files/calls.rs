@@ -13,7 +13,7 @@ use super::gate::{candidate, has_mark};
 use super::table::opened;
 use super::tree::{Node, Place, Tree};
 use super::view::tree;
-use crate::device_file::Errno;
+use bellwire_cm_device::Errno;
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;

@@ -6,7 +6,7 @@
 //! `select`, `epoll`, `dup`, `fcntl` and `close` are the kernel's. `fstat` says that it is the
 //! character device. `read`, `write` and `ioctl` go to the implementation.
 
-use crate::device_file::{DeviceFile, Errno, OpenFile};
+use bellwire_cm_device::{DeviceFile, Errno, OpenFile};
 use core::ffi::c_int;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

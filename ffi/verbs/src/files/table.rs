@@ -5,7 +5,7 @@
 
 use super::gate::{FDS_MAX, has_mark, mark};
 use super::real;
-use crate::device_file::{Errno, OpenFile};
+use bellwire_cm_device::{Errno, OpenFile};
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use std::collections::BTreeMap;

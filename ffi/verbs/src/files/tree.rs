@@ -2,7 +2,7 @@
 //! Files, folders and links by path, and how a path is followed among them.
 
 use super::gate::is_below_root;
-use crate::device_file::{DeviceFile, Errno};
+use bellwire_cm_device::{DeviceFile, Errno};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -3,9 +3,10 @@
 
 use super::character::{Character, Uverbs};
 use super::tree::{Node, Tree};
-use crate::cm_device::RdmaCm;
 use crate::devices::{self, Own};
+use crate::ports::Managed;
 use crate::query::{LID, PORT_CAPABILITIES, firmware};
+use bellwire_cm_device::RdmaCm;
 use bellwire_devices::Model;
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +18,7 @@ const UVERBS: (u32, u32) = (231, 192);
 /// The devices below `/dev/infiniband` other than verbs devices. An emulated device has its entry
 /// here.
 fn characters() -> Vec<Character> {
-    vec![Character { name: "rdma_cm".into(), number: RDMA_CM, file: Arc::new(RdmaCm) }]
+    vec![Character { name: "rdma_cm".into(), number: RDMA_CM, file: Arc::new(RdmaCm::new(&Managed)) }]
 }
 
 /// The tree, made when a program first looks.

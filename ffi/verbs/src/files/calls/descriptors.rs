@@ -2,10 +2,10 @@
 //! Calls on descriptors: reading and writing devices, closing and duplicating.
 
 use super::{number, taken};
-use crate::device_file::{Errno, OpenFile};
 use crate::files::gate::has_mark;
 use crate::files::real;
 use crate::files::table::{self, Opened, duplicate, forget, opened};
+use bellwire_cm_device::{Errno, OpenFile};
 use core::ffi::{c_int, c_ulong, c_void};
 use libc::{size_t, ssize_t};
 use std::os::fd::BorrowedFd;

@@ -5,11 +5,11 @@
 //! the C library's.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
-use crate::device_file::Errno;
 use crate::files::real::{self, Compare, Filter, GlobError};
 use crate::files::table::{Opened, opened};
 use crate::files::tree::Node;
 use crate::files::view::tree;
+use bellwire_cm_device::Errno;
 use bellwire_memory::atomic::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_long, c_void};

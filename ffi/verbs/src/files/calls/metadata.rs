@@ -2,11 +2,11 @@
 //! `stat` and its relatives, under new and old names.
 
 use super::{Found, Target, number, taken, target, target_at};
-use crate::device_file::Errno;
 use crate::files::real::{self, device_number};
 use crate::files::table::opened;
 use crate::files::tree::Node;
 use crate::files::view::tree;
+use bellwire_cm_device::Errno;
 use core::ffi::{c_char, c_int, c_uint};
 use libc::{stat as Stat, statx as Statx};
 

@@ -2,9 +2,9 @@
 //! `access`, `readlink`, `realpath`, extended attributes: calls that ask about a path.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
-use crate::device_file::Errno;
 use crate::files::real;
 use crate::files::tree::Node;
+use bellwire_cm_device::Errno;
 use core::ffi::{c_char, c_int, c_void};
 use libc::{size_t, ssize_t};
 

@@ -2,10 +2,10 @@
 //! `open`, `openat`, `fopen`.
 
 use super::{Found, Target, number, pointer, taken, target, target_at};
-use crate::device_file::Errno;
 use crate::files::real;
 use crate::files::table::{self, Opened};
 use crate::files::tree::Node;
+use bellwire_cm_device::Errno;
 use core::ffi::{CStr, c_char, c_int};
 use libc::{FILE, mode_t};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fcntl_getfl, fcntl_setfl, memfd_create};

@@ -2,7 +2,7 @@
 //! The program's memory, as the kernel reaches it: addresses in commands may be anything, and a
 //! wrong one is an error, not a crash.
 
-use crate::device_file::Errno;
+use crate::Errno;
 use core::ffi::c_void;
 
 fn pieces(own: *mut c_void, theirs: u64, length: usize) -> (libc::iovec, libc::iovec) {

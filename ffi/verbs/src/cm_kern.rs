@@ -2,8 +2,8 @@
 //! Conversions between the kernel's shapes and those of the public headers, which librdmacm asks of
 //! libibverbs.
 
-use super::shapes::QP_ATTRIBUTES;
 use crate::abi::{IbvAhAttr, IbvQpAttr, IbvQpCap};
+use bellwire_cm_device::QP_ATTRIBUTES;
 
 /// `struct ib_uverbs_ah_attr`.
 const AH: usize = 32;

@@ -2,8 +2,7 @@
 //! Shapes of commands and answers (`rdma/rdma_user_cm.h`, version 4), by their offsets behind the
 //! command's head.
 
-use super::address;
-use crate::devices::Own;
+use crate::{Device, address};
 use bellwire_cm::{Attributes, Error, Event, EventBody, Gid, Parameters, Route};
 use std::net::SocketAddr;
 
@@ -41,6 +40,9 @@ impl<'a> In<'a> {
         self.0.get(at..at + length).ok_or(Error::Invalid)
     }
 }
+
+/// A device, and its number.
+pub(super) type Numbered<'a> = (&'a dyn Device, u32);
 
 /// The bytes of an answer.
 pub(super) struct Out(pub Vec<u8>);
@@ -129,7 +131,7 @@ pub(super) fn event(event: &Event) -> Out {
 }
 
 /// Bytes of `ib_uverbs_qp_attr`.
-pub(super) const QP_ATTRIBUTES: usize = 144;
+pub const QP_ATTRIBUTES: usize = 144;
 
 /// `ib_uverbs_qp_attr`.
 pub(super) fn qp_attributes(a: &Attributes) -> Out {
@@ -156,8 +158,8 @@ pub(super) const ROUTE: usize = 208;
 pub(super) const ROUTE_MIN: usize = 200;
 
 /// `rdma_ucm_query_route_resp`.
-pub(super) fn route(route: &Route, device: &Own) -> Out {
-    let (guid, index) = (device.guid().to_be(), device.index as u32);
+pub(super) fn route(route: &Route, (device, index): Numbered<'_>) -> Out {
+    let guid = device.guid().to_be();
     let mut out = Out::new(ROUTE);
     if let Some(own) = &route.own {
         out.put(0, &guid.to_ne_bytes());
@@ -173,7 +175,7 @@ pub(super) fn route(route: &Route, device: &Own) -> Out {
     }
     if route.has_path && route.own.is_some() {
         out.word(8 + 44, 1);
-        out.word(8 + 48, device.device.mtu_code());
+        out.word(8 + 48, u32::from(device.mtu_code()));
         out.put(8 + 54, &[64, 0, 1, 0, 2, 2, RATE, 2, LIFE_TIME, 0]);
         out.word(192, 1);
     }
@@ -194,19 +196,19 @@ fn put_address(out: &mut Out, at: usize, room: usize, a: Option<SocketAddr>) -> 
 pub(super) const ADDRESS: usize = 280;
 pub(super) const ADDRESS_MIN: usize = 272;
 
-fn device(out: &mut Out, route: &Route, guid: u64, index: u32) {
+fn put_device(out: &mut Out, route: &Route, (device, index): Numbered<'_>) {
     out.word(272, if route.own.is_some() { index } else { u32::MAX });
     if route.own.is_some() {
-        out.put(0, &guid.to_ne_bytes());
+        out.put(0, &device.guid().to_be().to_ne_bytes());
         out.put(8, &[1]);
         out.put(10, &PKEY);
     }
 }
 
 /// `rdma_ucm_query_addr_resp`.
-pub(super) fn addresses(route: &Route, guid: u64, index: u32) -> Out {
+pub(super) fn addresses(route: &Route, device: Numbered<'_>) -> Out {
     let mut out = Out::new(ADDRESS);
-    device(&mut out, route, guid, index);
+    put_device(&mut out, route, device);
     let source = put_address(&mut out, 16, 128, route.source);
     let destination = put_address(&mut out, 144, 128, route.destination);
     out.put(12, &source.to_ne_bytes());
@@ -215,11 +217,11 @@ pub(super) fn addresses(route: &Route, guid: u64, index: u32) -> Out {
 }
 
 /// The same with GIDs, as addresses of the family AF_IB.
-pub(super) fn gids(route: &Route, guid: u64, index: u32) -> Out {
+pub(super) fn gids(route: &Route, device: Numbered<'_>) -> Out {
     const FAMILY: u16 = 27;
     const LENGTH: u16 = 48;
     let mut out = Out::new(ADDRESS);
-    device(&mut out, route, guid, index);
+    put_device(&mut out, route, device);
     for (at, gid) in [(16, &route.own), (144, &route.peer)] {
         out.put(at, &FAMILY.to_ne_bytes());
         out.put(at + 2, &PKEY);
@@ -234,7 +236,7 @@ pub(super) fn gids(route: &Route, guid: u64, index: u32) -> Out {
 pub(super) const PATHS_MIN: usize = 8;
 
 /// `rdma_ucm_query_path_resp`: the path in the order of the subnet administrator.
-pub(super) fn paths(route: &Route, device: &Own) -> Out {
+pub(super) fn paths(route: &Route, device: &dyn Device) -> Out {
     let (Some(own), Some(peer), true) = (&route.own, &route.peer, route.has_path) else { return Out::new(PATHS_MIN) };
     let mut out = Out::new(PATHS_MIN + 72);
     out.word(0, 1);
@@ -244,6 +246,6 @@ pub(super) fn paths(route: &Route, device: &Own) -> Out {
     out.put(16 + 24, own);
     out.put(16 + 47, &[64, 0, 0x81]);
     out.put(16 + 50, &PKEY);
-    out.put(16 + 54, &[2 << 6 | device.device.mtu_code() as u8, 2 << 6 | RATE, 2 << 6 | LIFE_TIME]);
+    out.put(16 + 54, &[2 << 6 | device.mtu_code(), 2 << 6 | RATE, 2 << 6 | LIFE_TIME]);
     out
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Addresses, as commands carry them, and the devices that have them.
+//! Addresses, as commands carry them.
 
-use crate::devices;
 use bellwire_cm::Gid;
 use bellwire_verbs::gid_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -49,12 +48,6 @@ pub(super) fn gid(ip: IpAddr) -> Gid {
         IpAddr::V6(ip) => gid_of(&ip.octets()),
     };
     of.unwrap_or_default()
-}
-
-/// The device of this process that has an address.
-pub(super) fn device_at(ip: IpAddr) -> Option<usize> {
-    let gid = gid(ip);
-    devices::present().find(|own| own.gid == gid).map(|own| own.index)
 }
 
 /// The address of a device, if it is of that family.

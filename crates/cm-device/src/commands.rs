@@ -2,11 +2,9 @@
 //! The commands of an event channel. A program may write any bytes: others than commands give the
 //! kernel's errors.
 
-use super::address::device_at;
-use super::parts::{CmFile, error as errno, gids};
-use super::shapes::{self, In, Out};
-use super::{address, file_of, memory, ways};
-use crate::device_file::Errno;
+use crate::parts::{CmFile, error as errno};
+use crate::shapes::{self, In, Out};
+use crate::{Errno, address, memory, ways};
 use bellwire_cm::{Channel, Cm, Error, IdOption, QpKind, REJECTED_BY_CONSUMER, Service, Space};
 use bellwire_verbs::CmHost;
 use core::ffi::c_int;
@@ -143,8 +141,8 @@ fn bind(call: &Call<'_>, id: u32, at: SocketAddr) -> Result<(), Errno> {
         let taken = |error: Errno| if error.0 == libc::EADDRINUSE { Errno(libc::EADDRNOTAVAIL) } else { error };
         return call.file.bind_everywhere(id, at).map_err(taken);
     }
-    let device = device_at(at.ip());
-    if device.is_none() && !at.ip().is_multicast() && !ways::is_local(&at) {
+    let device = call.file.device_at(at.ip());
+    if device.is_none() && !at.ip().is_multicast() && !ways::is_local(call.file.devices(), &at) {
         return Err(Errno(libc::EADDRNOTAVAIL));
     }
     if let Some(device) = device {
@@ -165,23 +163,23 @@ fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination
     let to = call.address(destination.0, destination.1)?;
     let source = call.command.slice(source.0, source.1).map_err(errno)?;
     let source = if address::is_none(source) { None } else { Some(address::parse(source).ok_or(Errno(libc::EAFNOSUPPORT))?) };
-    if source.is_some_and(|s| s.is_ipv4() != to.is_ipv4() || (!s.ip().is_unspecified() && !ways::is_local(&s))) {
+    if source.is_some_and(|s| s.is_ipv4() != to.is_ipv4() || (!s.ip().is_unspecified() && !ways::is_local(call.file.devices(), &s))) {
         return Err(Errno(libc::EINVAL));
     }
     let bound = call.manage(id, |cm, _, channel, _| cm.route(channel, id))?.source;
     let from = source.or(bound).map(|s| s.ip()).filter(|ip| !ip.is_unspecified());
     // The host itself needs no way.
-    let way = if to.ip().is_unspecified() { Ok(from.unwrap_or(to.ip())) } else { ways::towards(from, &to) };
+    let way = if to.ip().is_unspecified() { Ok(from.unwrap_or(to.ip())) } else { ways::towards(call.file.devices(), from, &to) };
     // The device of the address towards the peer, if the identifier has no other one.
-    let by_way = from.or(way.ok()).and_then(device_at);
+    let by_way = from.or(way.ok()).and_then(|ip| call.file.device_at(ip));
     let is_free = bound.is_none_or(|b| b.ip().is_unspecified());
     if let (Some(device), true) = (by_way, is_free) {
         call.file.move_to(id, device)?;
         call.file.settle(id, device);
     }
     let part = call.file.part_of(id)?;
-    call.file.settle(id, part.own.index);
-    let own = part.own.gid;
+    call.file.settle(id, part.index);
+    let own = part.device.gid();
     let found = if to.ip().is_unspecified() {
         way.map(|ip| (ip, own))
     } else if to.ip().is_multicast() {
@@ -190,7 +188,7 @@ fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination
         from.map(|ip| (ip, address::gid(to.ip())))
     } else {
         let elsewhere = address::gid(to.ip());
-        let is_here = ways::is_local(&to) && device_at(to.ip()).is_none();
+        let is_here = ways::is_local(call.file.devices(), &to) && call.file.device_at(to.ip()).is_none();
         way.map(|ip| (ip, if is_here { own } else { elsewhere }))
     };
     part.manage(|cm, host, channel, _| {
@@ -202,7 +200,7 @@ fn resolve_address(call: &Call<'_>, id: u32, source: (usize, usize), destination
             if gid != own || elsewhere == own {
                 return (ip, gid);
             }
-            let near = [vec![elsewhere, own], gids()].concat();
+            let near = [vec![elsewhere, own], call.file.gids()].concat();
             (ip, host.device_with(&near, Service { space, port: to.port() }).unwrap_or(own))
         });
         if let Some(port) = source.map(|s| s.port()).filter(|_| bound.is_none()) {
@@ -218,7 +216,7 @@ fn query_route(call: &Call<'_>) -> Result<(), Errno> {
     let id = call.word(8)?;
     let part = call.file.part_of(id)?;
     let route = part.manage(|cm, _, channel, _| cm.route(channel, id))?;
-    call.answer(0, &shapes::route(&route, part.own))
+    call.answer(0, &shapes::route(&route, part.numbered()))
 }
 
 fn query(call: &Call<'_>) -> Result<(), Errno> {
@@ -227,9 +225,9 @@ fn query(call: &Call<'_>) -> Result<(), Errno> {
     let part = call.file.part_of(id)?;
     let route = part.manage(|cm, _, channel, _| cm.route(channel, id))?;
     let out = match option {
-        0 => shapes::addresses(&route, part.own.guid().to_be(), part.own.index as u32),
-        1 => shapes::paths(&route, part.own),
-        2 => shapes::gids(&route, part.own.guid().to_be(), part.own.index as u32),
+        0 => shapes::addresses(&route, part.numbered()),
+        1 => shapes::paths(&route, part.device),
+        2 => shapes::gids(&route, part.numbered()),
         _ => return Err(Errno(libc::ENOSYS)),
     };
     call.answer(0, &out)
@@ -264,7 +262,7 @@ fn qp_attributes(call: &Call<'_>) -> Result<(), Errno> {
     let part = call.file.part_of(id)?;
     let mut attributes = part.manage(|cm, _, channel, _| cm.attributes(channel, id, state))?;
     // The device takes no more than its own.
-    attributes.mtu = attributes.mtu.min(part.own.device.mtu_code() as u8);
+    attributes.mtu = attributes.mtu.min(part.device.mtu_code());
     call.answer(0, &shapes::qp_attributes(&attributes))
 }
 
@@ -341,7 +339,7 @@ fn leave(call: &Call<'_>) -> Result<(), Errno> {
 fn migrate(call: &Call<'_>) -> Result<(), Errno> {
     call.needs_room(4)?;
     let (id, fd) = (call.word(8)?, call.word(12)? as c_int);
-    let from = file_of(fd).ok_or(Errno(libc::EBADF))?;
+    let from = call.file.file_of(fd).ok_or(Errno(libc::EBADF))?;
     let reported = call.file.take_over(&from, id)?;
     call.answer_word(0, reported)
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 /// An error's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub c_int);
+pub struct Errno(pub c_int);
 
 /// The implementation of a name.
-pub(crate) trait DeviceFile: Send + Sync {
+pub trait DeviceFile: Send + Sync {
     /// The program opens the device. `flags` are those of `open`.
     ///
     /// The descriptor becomes the program's (`O_CLOEXEC` and `O_NONBLOCK` are set from `flags` by
@@ -27,7 +27,7 @@ pub(crate) trait DeviceFile: Send + Sync {
 ///
 /// `fd` is the descriptor of the call: its flags (`O_NONBLOCK`) are to be asked of the kernel. Any
 /// thread may call at any time. In the child of a `fork` the objects are copies.
-pub(crate) trait OpenFile: Send + Sync {
+pub trait OpenFile: Send + Sync {
     /// `write(fd, from, length)`: how many bytes.
     ///
     /// # Safety

@@ -3,15 +3,14 @@
 //! which ring one bell. An identifier is of the device that has its address. One that is bound to
 //! all addresses is on all devices, under one number.
 
-use super::lock;
-use crate::device_file::Errno;
-use crate::devices::{self, Own};
-use crate::ports;
+use crate::shapes::Numbered;
+use crate::{Device, Devices, Errno, Host, address, lock};
 use bellwire_cm::{Channel, Cm, Error, IdOption, QpKind, Space};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_verbs::{Bell, CmHost, Gid, Port};
+use core::ffi::c_int;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -26,18 +25,22 @@ const PORT_TRIES: u32 = 16;
 const FIRST: usize = 0;
 
 /// The ports on which the channels of this process are managed, by device, while there are some.
-static SHARED: Mutex<BTreeMap<usize, Weak<Port>>> = Mutex::new(BTreeMap::new());
+#[derive(Default)]
+pub(crate) struct Ports(Mutex<BTreeMap<usize, Weak<Port>>>);
 
 /// An event channel's part on a device.
 #[derive(Clone)]
 pub(super) struct Part {
-    pub own: &'static Own,
+    pub device: &'static dyn Device,
+    /// The device's number.
+    pub index: usize,
     pub port: Arc<Port>,
     pub channel: Channel,
 }
 
 /// An event channel.
 pub(crate) struct CmFile {
+    host: Arc<Host>,
     bell: Arc<Bell>,
     /// By device.
     parts: Mutex<BTreeMap<usize, Part>>,
@@ -55,23 +58,24 @@ pub(super) fn error(error: Error) -> Errno {
     })
 }
 
-/// The GIDs of the devices that are there.
-pub(super) fn gids() -> Vec<Gid> {
-    devices::present().map(|own| own.gid).collect()
-}
-
-fn shared_port(own: &'static Own) -> Result<Arc<Port>, Errno> {
-    let mut shared = lock(&SHARED);
-    // After a fork the parent's device is of no use.
-    if let Some(port) = shared.get(&own.index).and_then(Weak::upgrade).filter(|port| port.is_ours()) {
-        return Ok(port);
+impl Ports {
+    fn port(&self, device: &'static dyn Device, index: usize) -> Result<Arc<Port>, Errno> {
+        let mut ports = lock(&self.0);
+        // After a fork the parent's device is of no use.
+        if let Some(port) = ports.get(&index).and_then(Weak::upgrade).filter(|port| port.is_ours()) {
+            return Ok(port);
+        }
+        let port = device.open_port()?;
+        ports.insert(index, Arc::downgrade(&port));
+        Ok(port)
     }
-    let port = ports::open_to_share(own).map_err(|_| Errno(libc::ENODEV))?;
-    shared.insert(own.index, Arc::downgrade(&port));
-    Ok(port)
 }
 
 impl Part {
+    pub fn numbered(&self) -> Numbered<'_> {
+        (self.device, self.index as u32)
+    }
+
     /// Runs `f` on the device's machine.
     pub fn manage<R>(&self, f: impl FnOnce(&mut Cm, &mut CmHost<'_, HostWire>, Channel, u64) -> Result<R, Error>) -> Result<R, Errno> {
         let channel = self.channel;
@@ -80,11 +84,30 @@ impl Part {
 }
 
 impl CmFile {
-    pub fn new(bell: Bell) -> Result<Self, Errno> {
-        let file = Self { bell: Arc::new(bell), parts: Mutex::default(), moved: Mutex::default() };
+    pub fn new(host: Arc<Host>, bell: Bell) -> Result<Self, Errno> {
+        let file = Self { host, bell: Arc::new(bell), parts: Mutex::default(), moved: Mutex::default() };
         // Another one may be there if the first is removed; then its identifiers have no device.
         file.part(FIRST)?;
         Ok(file)
+    }
+
+    pub fn devices(&self) -> &'static dyn Devices {
+        self.host.devices
+    }
+
+    /// The number of the device that has an address.
+    pub fn device_at(&self, ip: IpAddr) -> Option<usize> {
+        self.devices().at(&address::gid(ip))
+    }
+
+    /// The GIDs of the devices that are there.
+    pub fn gids(&self) -> Vec<Gid> {
+        self.devices().present().map(|(_, device)| device.gid()).collect()
+    }
+
+    /// The file behind a descriptor.
+    pub fn file_of(&self, fd: c_int) -> Option<Arc<Self>> {
+        self.host.file_of(fd)
     }
 
     /// The part on a device, which begins with the first call.
@@ -93,15 +116,15 @@ impl CmFile {
         if let Some(part) = parts.get(&index) {
             return Ok(part.clone());
         }
-        let own = devices::all().ok().and_then(|all| all.get(index)).ok_or(Errno(libc::ENODEV))?;
-        let port = shared_port(own)?;
+        let device = self.devices().device(index).ok_or(Errno(libc::ENODEV))?;
+        let port = self.host.ports.port(device, index)?;
         let channel = port.manage(|cm, host, _| {
             cm.choose_numbers(index as u8 + 1);
             let channel = cm.create_channel();
             host.attach(channel, Arc::clone(&self.bell));
             channel
         });
-        let part = Part { own, port, channel: channel.map_err(|_| Errno(libc::EIO))? };
+        let part = Part { device, index, port, channel: channel.map_err(|_| Errno(libc::EIO))? };
         parts.insert(index, part.clone());
         Ok(part)
     }
@@ -180,7 +203,7 @@ impl CmFile {
     /// there.
     pub fn move_to(&self, number: u32, index: usize) -> Result<bool, Errno> {
         let now = self.part_of(number)?;
-        if now.own.index == index {
+        if now.index == index {
             return Ok(true);
         }
         let Ok(copy) = now.manage(|cm, _, channel, _| cm.copy_unbound(channel, number)) else { return Ok(false) };
@@ -194,7 +217,7 @@ impl CmFile {
     /// Binds an identifier to a port of all addresses, on all devices.
     pub fn bind_everywhere(&self, number: u32, at: SocketAddr) -> Result<(), Errno> {
         let first = self.part_of(number)?;
-        let others: Vec<usize> = devices::present().map(|own| own.index).filter(|index| *index != first.own.index).collect();
+        let others: Vec<usize> = self.devices().present().map(|(index, _)| index).filter(|index| *index != first.index).collect();
         let copy = first.manage(|cm, _, channel, _| cm.copy_unbound(channel, number));
         let (Ok(copy), false) = (copy, others.is_empty()) else {
             return first.manage(|cm, host, channel, _| cm.bind(host, channel, number, at, false));
@@ -214,7 +237,7 @@ impl CmFile {
                 })
             });
             let Err(why) = bound else {
-                let all = core::iter::once(first.own.index).chain(parts.iter().map(|part| part.own.index));
+                let all = core::iter::once(first.index).chain(parts.iter().map(|part| part.index));
                 lock(&self.moved).insert(number, all.collect());
                 return Ok(());
             };
@@ -232,10 +255,10 @@ impl CmFile {
     /// Leaves an identifier that is on all devices on one of them.
     pub fn settle(&self, number: u32, index: usize) {
         let Ok(parts) = self.parts_of(number) else { return };
-        if parts.len() < 2 || parts.iter().all(|part| part.own.index != index) {
+        if parts.len() < 2 || parts.iter().all(|part| part.index != index) {
             return;
         }
-        for part in parts.iter().filter(|part| part.own.index != index) {
+        for part in parts.iter().filter(|part| part.index != index) {
             let _ = part.manage(|cm, host, channel, _| cm.destroy_id(host, channel, number));
         }
         lock(&self.moved).insert(number, vec![index]);
@@ -245,7 +268,7 @@ impl CmFile {
     pub fn take_over(&self, from: &Self, number: u32) -> Result<u32, Errno> {
         let mut reported = 0;
         for part in from.parts_of(number)? {
-            let here = self.part(part.own.index)?;
+            let here = self.part(part.index)?;
             if !Arc::ptr_eq(&here.port, &part.port) {
                 return Err(Errno(libc::EBADF));
             }
@@ -300,7 +323,7 @@ impl CmFile {
             }
             if Instant::now() >= end {
                 parts.iter().try_for_each(|part| part.port.arm_for_event(part.channel).map_err(lost))?;
-                return self.bell.sleep().map_err(super::errno);
+                return self.bell.sleep().map_err(crate::errno);
             }
         }
     }

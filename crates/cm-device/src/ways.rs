@@ -7,23 +7,23 @@
 //! beside this library, takes `socket` and `connect` of the process for its rsockets: those would
 //! ask this device for the way, without end.
 
-use super::address::device_at;
+use crate::{Devices, address};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, socket_with};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Whether an address is one of this host's interfaces, or a device's.
-pub(super) fn is_local(address: &SocketAddr) -> bool {
+pub(super) fn is_local(devices: &dyn Devices, address: &SocketAddr) -> bool {
     let at = match address {
         SocketAddr::V4(a) => SocketAddr::from((*a.ip(), 0)),
         SocketAddr::V6(a) => SocketAddrV6::new(*a.ip(), 0, 0, a.scope_id()).into(),
     };
-    device_at(address.ip()).is_some() || Asking::at(&at).is_ok()
+    devices.at(&address::gid(address.ip())).is_some() || Asking::at(&at).is_ok()
 }
 
 /// The host's own address towards another: `from`, if the program chose one.
-pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr) -> Result<IpAddr, i32> {
+pub(super) fn towards(devices: &dyn Devices, from: Option<IpAddr>, to: &SocketAddr) -> Result<IpAddr, i32> {
     if let Some(from) = from {
         return Ok(from);
     }
@@ -34,7 +34,7 @@ pub(super) fn towards(from: Option<IpAddr>, to: &SocketAddr) -> Result<IpAddr, i
     match socket.towards(&there) {
         Ok(address) => Ok(address.ip()),
         // A device's address need not be an interface's.
-        Err(_) if device_at(to.ip()).is_some() => Ok(to.ip()),
+        Err(_) if devices.at(&address::gid(to.ip())).is_some() => Ok(to.ip()),
         Err(e) => Err(e),
     }
 }
