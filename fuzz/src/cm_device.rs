@@ -10,12 +10,16 @@ use crate::input::Input;
 use bellwire_cm_device::{Device, DeviceFile, Devices, Errno, OpenFile, RdmaCm};
 use bellwire_verbs::{Gid, Port};
 use bellwire_via::nic::NicConfig;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
 const STEPS_MAX: usize = 200;
+/// How long, and how often, a run waits for an event.
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+const WAITS_MAX: u32 = 12;
 const FILES: usize = 3;
 const PAGE: usize = 4096;
 /// The last error's number.
@@ -28,7 +32,7 @@ const CREATE: u8 = 0;
 const RESOLVE: usize = 3;
 const GET_EVENT: u8 = 12;
 /// Where a command has the identifier that it is of.
-const IDS: [usize; 23] = [4, 8, 36, 56, 0, 8, 280, 0, 288, 0, 0, 8, 4, 4, 8, 0, 44, 8, 8, 8, 0, 0, 16];
+const IDS: [usize; 23] = [4, 8, 36, 56, 0, 8, 272, 0, 280, 0, 0, 8, 4, 4, 8, 0, 44, 8, 8, 8, 0, 0, 16];
 /// Where it has addresses of the network.
 const ADDRESSES: [&[usize]; 23] =
     [&[], &[], &[8], &[0, 28], &[], &[], &[], &[], &[], &[], &[], &[], &[], &[], &[], &[], &[16], &[], &[], &[], &[8], &[16, 144], &[24]];
@@ -105,6 +109,8 @@ fn page() -> &'static mut [u8] {
 struct World {
     files: Vec<(OwnedFd, Arc<dyn OpenFile>)>,
     ids: Vec<u32>,
+    /// Times that the program has waited.
+    waits: u32,
 }
 
 impl World {
@@ -172,6 +178,11 @@ impl World {
         }
         match known {
             0 => put(16, &[[0x06, 0x11, 0x3f, 0x02][usize::from(input.u8() & 3)], 1, 2, 0]),
+            // A queue pair's state; what is queried.
+            11 | 19 => put(12, &[input.u8() & 7]),
+            // There are parameters.
+            6 if flags & 16 == 0 => put(271, &[1]),
+            8 if flags & 16 == 0 => put(279, &[1]),
             14 => put(12, &[0, 0, 0, 0, input.u8() & 7, 0, 0, 0, input.u8() & 7, 0, 0, 0]),
             18 => put(12, &self.files[usize::from(input.u8()) % FILES].0.as_raw_fd().to_ne_bytes()),
             _ => {}
@@ -200,6 +211,11 @@ impl World {
         let (fd, file) = &self.files[usize::from(input.u8()) % FILES];
         let command = self.command(input);
         let room = usize::from(u16::from_ne_bytes([command[6], command[7]]));
+        if command[0] == GET_EVENT && command.len() > 8 && self.waits < WAITS_MAX && input.u8() & 1 != 0 {
+            // As programs do: what is to come is brought by the devices' threads.
+            self.waits += 1;
+            let _ = poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&WAIT));
+        }
         page().fill(CANARY);
         // SAFETY: the bytes of a vector.
         match unsafe { file.write(fd.as_fd(), command.as_ptr().cast(), command.len()) } {
@@ -216,7 +232,10 @@ impl World {
         }
         if command[0] == GET_EVENT && page[..8] != [CANARY; 8] {
             // A request to connect brings an identifier of its own.
-            self.ids.push(u32::from_ne_bytes([page[8], page[9], page[10], page[11]]));
+            let id = u32::from_ne_bytes([page[8], page[9], page[10], page[11]]);
+            if !self.ids.contains(&id) {
+                self.ids.push(id);
+            }
         }
     }
 }
@@ -230,7 +249,7 @@ pub fn run(data: &[u8]) {
         fcntl_setfl(&fd, OFlags::NONBLOCK).expect("flags of a descriptor");
         (fd, file)
     };
-    let mut world = World { files: (0..FILES).map(open).collect(), ids: Vec::new() };
+    let mut world = World { files: (0..FILES).map(open).collect(), ids: Vec::new(), waits: 0 };
     Input(data).drive(STEPS_MAX, |input| world.step(input));
     drop(world);
     for own in &machine.devices {
