@@ -31,6 +31,8 @@ const CREATE: u8 = 0;
 /// It begins with an address of the network.
 const RESOLVE: usize = 3;
 const GET_EVENT: u8 = 12;
+/// Room for answers.
+const ROOMS: [u16; 8] = [0, 4, 136, 200, 204, 272, 312, 1000];
 /// Where a command has the identifier that it is of.
 const IDS: [usize; 23] = [4, 8, 36, 56, 0, 8, 272, 0, 280, 0, 0, 8, 4, 4, 8, 0, 44, 8, 8, 8, 0, 0, 16];
 /// Where it has addresses of the network.
@@ -199,7 +201,11 @@ impl World {
             put(0, &self.id(input).to_ne_bytes());
         }
         let given = if flags & 0x60 == 0x60 { input.u16() } else { body.len() as u16 };
-        let room = if flags & 0x80 == 0 { 400 } else { input.u16() % 1000 };
+        let room = match flags & 0x80 {
+            0 => 400,
+            // Around the sizes of answers of programs of before and of now.
+            _ => ROOMS[usize::from(input.u8()) % ROOMS.len()] + u16::from(input.u8() & 7),
+        };
         let mut whole = u32::from(if code < 32 { code } else { known as u8 }).to_ne_bytes().to_vec();
         whole.extend(given.to_ne_bytes());
         whole.extend(room.to_ne_bytes());
