@@ -180,7 +180,7 @@ impl World {
         }
         match known {
             0 => put(16, &[[0x06, 0x11, 0x3f, 0x02][usize::from(input.u8() & 3)], 1, 2, 0]),
-            // A queue pair's state; what is queried.
+            // The state of a queue pair, or what a query asks for.
             11 | 19 => put(12, &[input.u8() & 7]),
             // There are parameters.
             6 if flags & 16 == 0 => put(271, &[1]),
@@ -218,7 +218,7 @@ impl World {
         let command = self.command(input);
         let room = usize::from(u16::from_ne_bytes([command[6], command[7]]));
         if command[0] == GET_EVENT && command.len() > 8 && self.waits < WAITS_MAX && input.u8() & 1 != 0 {
-            // As programs do: what is to come is brought by the devices' threads.
+            // As programs do. The devices' threads bring what is to come.
             self.waits += 1;
             let _ = poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&WAIT));
         }

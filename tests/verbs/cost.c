@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The calls of a message of 8 bytes as a ping-pong makes them (receive posted, sent, its answer received and with that its completion), each in a function of its own: callgrind counts their instructions (cost.sh).
-   Two devices of one process, one thread. With `shared` as libraries do it (UCX): receives of a
+   Two devices of one process, one thread. With a number, messages of so
+   many bytes, at most 1024. With `shared` as libraries do it (UCX): receives of a
    shared queue, and a head and the data as two pieces inline. */
 #include "sides.h"
 
@@ -9,7 +10,7 @@ enum { MESSAGES = 4000 };
 __attribute__((noinline)) void counted_receive(struct side *s)
 {
     if (!s->qp->srq) {
-        MUST(!receive(s, 8, 1));
+        MUST(!receive(s, 1024, 1));
         return;
     }
     struct ibv_sge piece = {(uintptr_t)s->memory, 64, s->mr->lkey};
@@ -53,6 +54,7 @@ __attribute__((noinline)) void counted_vain(struct side *s)
 int main(int argc, char **argv)
 {
     int is_shared = argc == 2 && !strcmp(argv[1], "shared");
+    unsigned bytes = argc == 2 && !is_shared ? (unsigned)atoi(argv[1]) : 8;
     struct side a, b;
     open_side(&a, device());
     open_side(&b, device());
@@ -64,7 +66,7 @@ int main(int argc, char **argv)
     memset(wr, 0, sizeof wr);
     struct side *sides[2] = {&a, &b};
     for (int i = 0; i < 2; i++) {
-        piece[i][0] = piece[i][1] = (struct ibv_sge){(uintptr_t)sides[i]->memory, 8, sides[i]->mr->lkey};
+        piece[i][0] = piece[i][1] = (struct ibv_sge){(uintptr_t)sides[i]->memory, bytes, sides[i]->mr->lkey};
         wr[i].sg_list = piece[i], wr[i].num_sge = 1, wr[i].opcode = IBV_WR_SEND, wr[i].send_flags = IBV_SEND_SIGNALED;
         if (is_shared)
             piece[i][0].length = 9, wr[i].num_sge = 2, wr[i].send_flags |= IBV_SEND_INLINE;

@@ -12,8 +12,8 @@
 //! | `ways.rs` | what the host says of addresses |
 //! | `device_file.rs` | the trait of a character device below `/dev/infiniband` |
 //!
-//! It says nothing of how a program's calls come here (`ffi/verbs/src/files.rs`), nor of which devices
-//! there are ([`Devices`]).
+//! It says nothing of how a program's calls come here (`ffi/verbs/src/files.rs`), nor of which
+//! devices there are ([`Devices`]).
 //!
 //! Each device of a process manages the identifiers of its address, on a port that the program has
 //! opened, or one that is opened for this and that the program's next `ibv_open_device` takes over.

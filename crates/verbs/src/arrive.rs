@@ -44,7 +44,7 @@ impl Core {
             let words = [line.word(1), line.word(2), line.word(3)];
             // SAFETY: the bytes behind the words in the line, which stays for as long as this runs;
             // the sender may be writing it.
-            unsafe { self.take_short(context, words, (line.words_from(1 + PLAIN_WORDS), length)) }
+            unsafe { self.take_short::<true>(context, words, (line.words_from(1 + PLAIN_WORDS), length)) }
         });
         match looked {
             Looked::Took(then) => self.took_short(engine, then),
@@ -59,13 +59,21 @@ impl Core {
         let Some(taken) = engine.take_otherwise(self.mailbox.inbox(), &mut line) else { return false };
         if let Taken::Line(context, length) = taken {
             // SAFETY: the bytes behind the words, which are ours.
-            let then = unsafe { self.take_short(context, [line[0], line[1], line[2]], (line[PLAIN_WORDS..].as_ptr().cast(), length as usize)) };
+            let then = unsafe { self.take_short::<true>(context, [line[0], line[1], line[2]], (line[PLAIN_WORDS..].as_ptr().cast(), length as usize)) };
             if let Some(then) = then {
                 return self.took_short(engine, then);
             }
         }
         engine.hand::<WORDS_MAX>(self.mailbox.inbox(), &line, taken, |engine, came| match came {
-            Came::Message(context, words, lies) => self.message(engine, context, words, lies),
+            Came::Message(context, words, lies) => {
+                let rest = (lies.0.wrapping_add(8 * PLAIN_WORDS), lies.1);
+                // SAFETY: the bytes behind the words, readable as far as the message goes; the
+                // sender may be writing them.
+                match words.first_chunk().and_then(|words| unsafe { self.take_short::<false>(context, *words, rest) }) {
+                    Some(then) => _ = self.took_short(engine, then),
+                    None => self.message(engine, context, words, lies),
+                }
+            }
             Came::Notice(context, vi, notice) => self.notice(engine, context, vi, notice),
         });
         true

@@ -4,7 +4,7 @@
 //!
 //! Its flow control and its sending side are those of all layers ([`Credits`], [`Channel`]).
 
-use crate::header::{Head, Kind, PACKET_BYTES, WORDS_MAX};
+use crate::header::{Head, Kind, PACKET_BYTES, Plain, WORDS_MAX};
 use crate::name::Name;
 use crate::types::{Access, Gid};
 use bellwire_peer::{Channel, Credits, Put};
@@ -132,6 +132,24 @@ impl Connection {
             if needs_credit {
                 self.credits.has_sent();
             }
+            self.credits.has_told();
+        }
+        put
+    }
+
+    /// As [`put`](Self::put), a send that goes as one packet and is nothing special.
+    ///
+    /// # Safety
+    /// `body` is readable for its length.
+    #[inline]
+    pub(crate) unsafe fn put_plain<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Plain, body: (*const u8, usize)) -> Put {
+        if !self.credits.has_credit() {
+            return Put::Stuck;
+        }
+        // SAFETY: the caller's.
+        let put = unsafe { self.channel.put(engine, bytes_of(&head.words(self.credits.handled())), body) };
+        if put.has_begun() {
+            self.credits.has_sent();
             self.credits.has_told();
         }
         put

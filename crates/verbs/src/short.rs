@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The short way of a message: a send of one piece that fits a line with its head, from a reliable
-//! queue pair that has nothing else under way to one that has a receive for it, of its own or
-//! shared. Each function does all of it or nothing; everything unusual is left to `send.rs` and
-//! `arrive.rs`, which know every case, and do the same (decisions 27 and 31).
+//! The short way of a message: a send of one piece that fits a line with its head, or a packet,
+//! from a reliable queue pair that has nothing else under way to one that has a receive for it, of
+//! its own or shared. Each function does all of it or nothing; everything unusual is left to
+//! `send.rs` and `arrive.rs`, which know every case, and do the same (decisions 27 and 31).
 
 use crate::connection::ConnectionId;
 use crate::core::{AsyncEvent, Core};
 use crate::fates::Judged;
-use crate::header::{Ends, PLAIN_WORDS, Plain};
+use crate::header::{Ends, Kind, PACKET_BYTES, PLAIN_WORDS, Plain};
 use crate::name::QPS_MAX;
 use crate::qp::{Data, Qp, SendRequest};
 use crate::reason::Reason;
 use crate::serve::TELL_AFTER;
 use crate::types::{Access, AsyncKind, Completion, Opcode, QpKind, QpState, SendFlags, Sge, WcOpcode, WcStatus};
 use bellwire_memory::bytes;
+use bellwire_peer::Put;
 use bellwire_via::Engine;
 use bellwire_via::frame::INLINE_BYTES_MAX;
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
 
-/// Bytes of the program in a line: the longest message of the short way.
+/// Bytes of the program in a line.
 pub const SHORT_BYTES_MAX: usize = INLINE_BYTES_MAX - 8 * PLAIN_WORDS;
 
 /// A send of one piece, with nothing unusual to it.
@@ -150,9 +151,34 @@ impl Core {
     /// R2.
     #[inline(always)]
     pub(crate) unsafe fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
+        if r.piece.length as usize <= SHORT_BYTES_MAX {
+            // SAFETY: the caller's.
+            unsafe { self.send_one::<W, true>(engine, number, r) }
+        } else {
+            // SAFETY: the caller's.
+            unsafe { self.send_packed(engine, number, r) }
+        }
+    }
+
+    /// One that does not fit a line. Apart, so that those that do find nothing of it on their way.
+    ///
+    /// # Safety
+    /// R2.
+    #[inline(never)]
+    unsafe fn send_packed<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.send_one::<W, false>(engine, number, r) }
+    }
+
+    /// `IN_LINE`: it fits a line.
+    ///
+    /// # Safety
+    /// R2.
+    #[inline(always)]
+    unsafe fn send_one<W: Wire, const IN_LINE: bool>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
         let piece = &r.piece;
         let length = piece.length as usize;
-        if length > SHORT_BYTES_MAX || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
+        if length > if IN_LINE { SHORT_BYTES_MAX } else { PACKET_BYTES } || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
             return false;
         }
         let Some(qp) = self.qps.get_mut(number as usize & (QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return false };
@@ -162,7 +188,7 @@ impl Core {
         let Some(ends) = qp.sends_to() else { return false };
         let is_inline = r.flags.contains(SendFlags::INLINE);
         let from: *const u8 = if is_inline {
-            if piece.length > qp.init.caps.inline {
+            if piece.length > qp.init.caps.inline || !IN_LINE {
                 return false;
             }
             core::ptr::with_exposed_provenance(piece.address as usize)
@@ -170,7 +196,8 @@ impl Core {
             let Ok(found) = self.regions.find(piece.key, qp.init.domain, piece.address, length as u64, Access::empty()) else { return false };
             found
         };
-        let Some(connection) = qp.connection.and_then(|id| self.connections.get_mut(id)) else { return false };
+        let Some(id) = qp.connection else { return false };
+        let Some(connection) = self.connections.get_mut(id) else { return false };
         if !connection.is_free() || !connection.credits.has_credit() {
             return false;
         }
@@ -182,13 +209,26 @@ impl Core {
             answered: qp.expected,
             immediate: r.immediate,
         };
-        // SAFETY: U2 of the engine: R1, just looked up; or R2, if it is inline.
-        let sent = unsafe { engine.send_headed(connection.channel.vi(), &head.words(connection.credits.handled()), PLAIN_WORDS, from, length) };
-        if !matches!(sent, Ok(true)) {
-            return false;
+        let mut put = Put::Left;
+        if IN_LINE {
+            // SAFETY: U2 of the engine: R1, just looked up; or R2, if it is inline.
+            let sent = unsafe { engine.send_headed(connection.channel.vi(), &head.words(connection.credits.handled()), PLAIN_WORDS, from, length) };
+            if !matches!(sent, Ok(true)) {
+                return false;
+            }
+            connection.credits.has_sent();
+            connection.credits.has_told();
+        } else {
+            if connection.part_bytes(engine, Kind::Send, length) != length {
+                return false;
+            }
+            // SAFETY: U2 of the engine: R1, just looked up.
+            put = unsafe { connection.put_plain(engine, &head, (from, length)) };
+            if !put.has_begun() {
+                return false;
+            }
+            engine.send_queued();
         }
-        connection.credits.has_sent();
-        connection.credits.has_told();
         self.posts = self.posts.wrapping_add(1);
         qp.told = qp.expected;
         qp.left += 1;
@@ -212,16 +252,24 @@ impl Core {
             }
             (other, false) => *other = Data::Pieces(crate::queue::Pieces::of(&[*piece])),
         }
+        if put == Put::Kept {
+            self.mark_unsent(id);
+        }
         true
     }
 
-    /// Takes a message that came in a line, with what it says of ours: its first words, where the
-    /// rest lies, and the bytes of both. `None`: nothing is done.
+    /// Takes a message, with what it says of ours: its first words, where the rest lies, and the
+    /// bytes of both. `IN_LINE`: it came in a line. `None`: nothing is done.
     ///
     /// # Safety
     /// The rest is readable; its sender may be writing it.
     #[inline(always)]
-    pub(crate) unsafe fn take_short(&mut self, context: u64, words: [u64; PLAIN_WORDS], (rest, length): (*const u8, usize)) -> Option<Then> {
+    pub(crate) unsafe fn take_short<const IN_LINE: bool>(
+        &mut self,
+        context: u64,
+        words: [u64; PLAIN_WORDS],
+        (rest, length): (*const u8, usize),
+    ) -> Option<Then> {
         let (head, taken) = Plain::of(words);
         let (number, id) = (head.ends.to(), ConnectionId::from_raw(context as u32));
         if length < 8 * PLAIN_WORDS || !self.goes_short_ways() {
@@ -233,6 +281,9 @@ impl Core {
             return None;
         }
         let payload = length - 8 * PLAIN_WORDS;
+        if payload > if IN_LINE { SHORT_BYTES_MAX } else { PACKET_BYTES } {
+            return None;
+        }
         let mut shared = match qp.init.srq {
             None => None,
             Some(id) => Some(self.srqs.get_mut(Handle::from_raw(id)).filter(|s| s.xrc.is_none())?),
@@ -245,7 +296,7 @@ impl Core {
         }
         // From here on it is done.
         // SAFETY: R1, just looked up; the caller's.
-        unsafe { bytes::copy_small(to, rest, payload) };
+        unsafe { if IN_LINE { bytes::copy_small(to, rest, payload) } else { bytes::copy(to, rest, payload) } };
         let wr_id = receive.wr_id;
         match &mut shared {
             None => _ = qp.receives.posted.take_front(),

@@ -314,8 +314,8 @@ impl<W: Wire> Engine<W> {
         self.cache.watched.len() < WATCHED_MAX && watch.watch(&pages)
     }
 
-    /// All of a range was mapped after [`watch`](Self::watch) had begun. What was unmapped in
-    /// between is in the log, and is taken out when that is read.
+    /// All of a range was mapped after [`watch`](Self::watch) had begun. The log has what was
+    /// unmapped in between; reading it takes that out again.
     fn count_as_watched(&mut self, span: &Range<u64>) {
         if let Some(pages) = pages_around(span) {
             self.cache.watched.add(&pages);
