@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Active Messages on the mappings to VIs (BELLWIRE_AM): the tests of am.h on each, over shared
-# memory, in guarded mode, over UDP, and over UDP with faults; kills; storms with few credits.
+# memory, in guarded mode, over UDP, and over UDP with faults; changes of tags and segments; kills;
+# storms with few credits.
 #   tests/am/mappings.sh BELLWIRE OUT [long]     BELLWIRE: the command; OUT: as the Makefile's
 # libvipl lies beside libbellwire_am, or BELLWIRE_VIPL names it.
 set -u
-[ $# -ge 2 ] || { sed -n '5,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '6,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bellwire=$(realpath "$1") out=$(realpath "$2") long=${3:-}
 cd "$out" || exit 1
 udp='BELLWIRE_SHM=off BELLWIRE_UDP=on'
@@ -44,6 +45,8 @@ mapping=native
 check '' "$bellwire" run -n 3 ./storm 3000 move
 for mapping in v3 v1; do
     check '' ./calls
+    check '' ./changes
+    check "$guarded" ./changes
     for way in '' "$guarded" "$udp" "$udp $faults"; do
         check "$way" ./exchange
         check "$way" "$bellwire" run -n 3 ./storm 2000

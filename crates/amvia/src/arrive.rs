@@ -8,10 +8,11 @@ use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::lane::{NO_DATA, Write};
 use crate::map::{Bulk, PeerSegment, State};
-use crate::record::{Departed, End, Record, Returned, status_from};
+use crate::record::{Cut, Departed, End, Record, Returned, status_from};
 use crate::vipl::Handle;
 use bellwire_am::tables::lies_within;
 use bellwire_am::{BULK_BYTES_MAX, Error, MEDIUM_BYTES_MAX, Operation, Status};
+use bellwire_memory::bytes;
 
 /// What a look found.
 pub(crate) enum Step<H> {
@@ -204,9 +205,19 @@ impl<H> Core<H> {
     fn answered(&mut self, mut delivery: Delivery, mut record: Record) -> Arrival<H> {
         let (id, head) = (delivery.map, delivery.head);
         match head.kind {
-            Kind::Refused if !record.is_abandoned => {
-                self.returns.push_back((delivery.endpoint, record.returned(&status_from(head.status).into())));
+            // It has said that it holds the reply.
+            Kind::Refused if record.cut == Cut::Fetch => return self.malformed(id),
+            Kind::Refused => {
+                let status = status_from(head.status);
+                if record.operation == Operation::Get
+                    && let Some(map) = self.maps.get_mut(&id)
+                {
+                    let _ = map.getting.add(record.cut == Cut::First, Err(status), 0);
+                }
                 self.done_with(&delivery);
+                if !record.is_abandoned {
+                    self.returns.push_back((delivery.endpoint, record.returned(&status.into())));
+                }
                 return Arrival::Moved;
             }
             Kind::Held if !record.is_abandoned => {
@@ -226,6 +237,8 @@ impl<H> Core<H> {
                     }
                 }
             }
+            // Only the data answers a get.
+            Kind::ReplyShort | Kind::ReplyMedium if record.operation == Operation::Get => return self.malformed(id),
             Kind::ReplyShort | Kind::ReplyMedium | Kind::ReplyXfer => {}
             _ => {
                 self.done_with(&delivery);
@@ -233,18 +246,18 @@ impl<H> Core<H> {
             }
         }
         let head = delivery.head;
-        let is_there = head.kind != Kind::ReplyXfer || self.find_data(&mut delivery);
+        let found = if head.kind == Kind::ReplyXfer { self.find_reply(&mut delivery, &record) } else { Ok(()) };
         if record.is_abandoned {
             self.done_with(&delivery);
             return Arrival::Moved;
         }
-        if record.operation == Operation::Get && !self.shared.mapping.writes() {
-            // The whole payload: the pieces before the last one lie in front of it.
-            delivery.payload = delivery.payload.wrapping_sub(record.length - delivery.length.min(record.length));
-            delivery.length = record.length;
+        if let (Operation::Get, Err(status)) = (record.operation, found) {
+            self.done_with(&delivery);
+            self.returns.push_back((delivery.endpoint, record.returned(&status.into())));
+            return Arrival::Moved;
         }
         let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) else { return Arrival::Moved };
-        if let Some(handler) = if is_there { endpoint.handlers.take_for_message(head.handler) } else { None } {
+        if let Some(handler) = if found.is_ok() { endpoint.handlers.take_for_message(head.handler) } else { None } {
             let size = if record.operation == Operation::Get { 3 } else { size(head.kind) };
             endpoint.counters.replies_received[size] += 1;
             endpoint.counters.bytes_received += delivery.length as u64;
@@ -263,29 +276,67 @@ impl<H> Core<H> {
         Arrival::Moved
     }
 
-    /// Bulk: where the data lies. In v1 it is copied there out of the message, and with the last
-    /// piece all of it is meant. `false`: not within the endpoint's segment.
-    fn find_data(&self, delivery: &mut Delivery) -> bool {
-        let [offset, length, whole] = delivery.head.words;
+    /// Bulk: where in the endpoint's segment the data is, or is to go.
+    fn place(&self, delivery: &Delivery) -> Result<u64, Status> {
+        let [offset, length, heard] = delivery.head.words;
         let segment = self.endpoints.get(&delivery.endpoint).and_then(|e| e.segment);
-        let Some(segment) = segment.filter(|s| lies_within(offset, length, s.length)) else { return false };
-        let at = core::ptr::with_exposed_provenance_mut::<u8>((segment.address + offset) as usize);
+        let segment = segment.filter(|s| lies_within(offset, length, s.length)).ok_or(Status::BadSegmentOffset)?;
         if !self.shared.mapping.writes() {
             if length != delivery.length as u64 {
-                return false;
+                return Err(Status::BadLength);
             }
+        } else if length > 0 && !self.maps.get(&delivery.map).is_some_and(|map| map.is_of_segment(heard)) {
+            return Err(Status::BadSegmentOffset);
+        }
+        Ok(segment.address + offset)
+    }
+
+    /// Bulk data of a request: where it lies. In v1 it is copied there out of the message, and with
+    /// the last piece all of it is meant.
+    fn find_data(&mut self, delivery: &mut Delivery, is_accepted: bool) -> Result<(), Status> {
+        let [_, length, whole] = delivery.head.words;
+        let place = if is_accepted { self.place(delivery) } else { Err(Status::BadTag) };
+        if self.shared.mapping.writes() {
+            point(delivery, place?, length);
+            return Ok(());
+        }
+        let map = self.maps.get_mut(&delivery.map).ok_or(Status::BadEndpoint)?;
+        let added = map.arriving.add(delivery.head.status != 0, place, delivery.length as u64);
+        if let (Ok(()), Ok(at)) = (added, place) {
             // SAFETY: D1: the payload is readable; the segment is writable, as `AM_SetSeg` asks.
-            unsafe { bellwire_memory::bytes::copy(at, delivery.payload, delivery.length) };
-            if delivery.head.kind == Kind::Xfer {
-                let Some(start) = (offset + length).checked_sub(whole) else { return false };
-                delivery.payload = core::ptr::with_exposed_provenance((segment.address + start) as usize);
-                delivery.length = whole as usize;
-                return true;
+            unsafe { bytes::copy(core::ptr::with_exposed_provenance_mut(at as usize), delivery.payload, delivery.length) };
+        }
+        if delivery.head.kind == Kind::Xfer {
+            point(delivery, map.arriving.end(whole)?, whole);
+        }
+        added
+    }
+
+    /// Bulk data of an answer: where it lies. In v1 it is copied there out of the message, and with
+    /// the last answer to a get all of them are meant.
+    fn find_reply(&mut self, delivery: &mut Delivery, record: &Record) -> Result<(), Status> {
+        let length = delivery.head.words[1];
+        let mut place = self.place(delivery);
+        let is_get = record.operation == Operation::Get;
+        if !self.shared.mapping.writes() {
+            if is_get && let Some(map) = self.maps.get_mut(&delivery.map) {
+                place = map.getting.add(record.cut == Cut::First, place, delivery.length as u64).and(place);
+            }
+            if let Ok(at) = place {
+                // SAFETY: D1: the payload is readable; the segment is writable, as `AM_SetSeg`
+                // asks.
+                unsafe { bytes::copy(core::ptr::with_exposed_provenance_mut(at as usize), delivery.payload, delivery.length) };
+            }
+            if is_get
+                && !record.is_abandoned
+                && let Some(map) = self.maps.get_mut(&delivery.map)
+            {
+                point(delivery, map.getting.end(record.length as u64)?, record.length as u64);
+                return Ok(());
             }
         }
-        delivery.payload = at;
-        delivery.length = length as usize;
-        true
+        point(delivery, place?, length);
+        Ok(())
     }
 
     /// A request whose turn it is.
@@ -293,16 +344,22 @@ impl<H> Core<H> {
         let head = delivery.head;
         // A message that is not accepted leaves the segment as it is.
         let is_accepted = self.endpoints.get(&delivery.endpoint).is_some_and(|e| e.accepts(delivery.tag));
-        let has_data = !matches!(head.kind, Kind::Xfer | Kind::Piece) || (is_accepted && self.find_data(&mut delivery));
-        let wrong = match self.endpoints.get_mut(&delivery.endpoint) {
-            None => Status::BadEndpoint,
-            Some(endpoint) if !endpoint.accepts(delivery.tag) => Status::BadTag,
-            Some(_) if head.kind == Kind::Piece && has_data => {
+        let found = match head.kind {
+            Kind::Xfer | Kind::Piece => self.find_data(&mut delivery, is_accepted),
+            // What it fetches answers a request that was accepted.
+            Kind::Fetch => Ok(()),
+            _ if is_accepted => Ok(()),
+            _ => Err(Status::BadTag),
+        };
+        let wrong = match (found, self.endpoints.get_mut(&delivery.endpoint)) {
+            (_, None) => Status::BadEndpoint,
+            (Err(status), _) => status,
+            (Ok(()), Some(_)) if head.kind == Kind::Piece => {
                 self.answer((delivery.map, delivery.lane), Head::new(Kind::Handled, 0, head.slot, &[]), NO_DATA, None);
                 self.done_with(&delivery);
                 return Step::Moved;
             }
-            Some(_) if matches!(head.kind, Kind::Get | Kind::Fetch) => {
+            (Ok(()), Some(_)) if matches!(head.kind, Kind::Get | Kind::Fetch) => {
                 match if head.kind == Kind::Get { self.serve_get(&delivery) } else { self.serve_fetch(&delivery) } {
                     Ok(()) => {
                         self.done_with(&delivery);
@@ -311,8 +368,7 @@ impl<H> Core<H> {
                     Err(status) => status,
                 }
             }
-            Some(_) if !has_data => Status::BadSegmentOffset,
-            Some(endpoint) => match endpoint.handlers.take_for_message(head.handler) {
+            (Ok(()), Some(endpoint)) => match endpoint.handlers.take_for_message(head.handler) {
                 Some(handler) => {
                     endpoint.counters.requests_received[size(head.kind)] += 1;
                     endpoint.counters.bytes_received += delivery.length as u64;
@@ -345,13 +401,14 @@ impl<H> Core<H> {
         endpoint.counters.requests_received[3] += 1;
         endpoint.counters.replies_sent[3] += 1;
         endpoint.counters.bytes_sent += length;
-        let answer = Head { words: [to, length, 0], ..Head::new(Kind::ReplyXfer, head.handler, head.slot, head.args()) };
+        let heard = map.heard;
+        let answer = Head { words: [to, length, u64::from(heard)], ..Head::new(Kind::ReplyXfer, head.handler, head.slot, head.args()) };
         if !writes {
             let from = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
             self.answer((delivery.map, delivery.lane), answer, (from, length as usize), None);
             return Ok(());
         }
-        let bulk = Bulk { from: (segment.address + offset, segment.handle), write: Write { cached: None, _copy: None }, offset: to };
+        let bulk = Bulk { from: (segment.address + offset, segment.handle), write: Write { cached: None, _copy: None }, offset: to, heard };
         self.answer((delivery.map, delivery.lane), answer, NO_DATA, (length > 0).then_some((bulk, length as u32)));
         Ok(())
     }
@@ -374,6 +431,12 @@ impl<H> Core<H> {
         self.bury(id, &End { text: "the peer broke the rules".to_owned(), ..Status::Unreachable.into() });
         Arrival::Moved
     }
+}
+
+/// The payload of a message is so many bytes at an address of the endpoint's segment.
+fn point(delivery: &mut Delivery, at: u64, length: u64) {
+    delivery.payload = core::ptr::with_exposed_provenance(at as usize);
+    delivery.length = length as usize;
 }
 
 /// The counter of a kind.

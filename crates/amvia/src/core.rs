@@ -191,6 +191,7 @@ impl<H> Core<H> {
                 return Ok(Sent::Yes);
             }
         }
+        let heard = map.heard;
         let record = Record { tag: translation.tag, ..request.record(translation.name)? };
         let mapping = self.shared.mapping;
         if let (false, What::Xfer(..) | What::Get(..)) = (mapping.writes(), request.what) {
@@ -215,7 +216,7 @@ impl<H> Core<H> {
                 self.post(id, lane, slot, &head, NO_DATA)
             }
             What::Xfer(data, offset) => {
-                head.words = [offset, length as u64, 0];
+                head.words = [offset, length as u64, u64::from(heard)];
                 match self.post_bulk(id, slot, &head, data, offset) {
                     Ok(sent) => sent,
                     Err(e) => {
@@ -430,8 +431,11 @@ impl<H> Core<H> {
         }
         self.endpoint_mut(id)?.segment = segment;
         let of: Vec<u32> = self.maps.iter().filter(|(_, m)| m.endpoint == id).map(|(id, _)| *id).collect();
-        for map in of {
-            self.tell_segment(map);
+        for id in of {
+            if let Some(map) = self.maps.get_mut(&id) {
+                map.segment_since = map.told.wrapping_add(1);
+            }
+            self.tell_segment(id);
         }
         Ok(())
     }
@@ -442,7 +446,8 @@ fn leave(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bu
     let segment = map.peer_segment;
     let head = &Head { told: map.told, ..*head };
     let Some(lane) = map.lanes.get_mut(lane) else { return };
-    if let (Some((bulk, length)), Some(segment)) = (bulk, segment) {
+    // Of another segment the requester hears by `words`, and its handler does not run.
+    if let (Some((bulk, length)), Some(segment)) = (bulk.filter(|(bulk, _)| bulk.heard == map.heard), segment) {
         let target = Target { address: segment.address.wrapping_add(bulk.offset), handle: segment.handle, length };
         // SAFETY: L3: a copy, or the endpoint's segment, which is not replaced before.
         unsafe { lane.post_write(buffer, bulk.from, target, bulk.write) };

@@ -77,13 +77,15 @@ impl Kind {
 pub(crate) struct Head {
     pub kind: Kind,
     pub handler: u8,
+    /// Why a request is refused; the kind of a held reply; of a piece whether it is the first one.
     pub status: u8,
     /// The place of the request in its sender's records, which the answer names again.
     pub slot: u16,
     /// How often the sender has told of its segment, in which the message may trust.
     pub told: u16,
     /// Bulk: offset, bytes, and of a get the offset where the data is to go; of v1's last piece the
-    /// bytes of all. A segment: address, bytes, handle.
+    /// bytes of all; of data that was written how many segments its sender had heard of. A segment:
+    /// address, bytes, handle.
     pub words: [u64; 3],
     /// The tag of a request.
     pub tag: u64,

@@ -5,7 +5,7 @@
 //! the receive buffer for an answer is that of its request, and answers need no credits. Besides
 //! there is at most one message about a segment out each way, and one that it has been heard.
 
-use crate::cut::{Fetch, Stream};
+use crate::cut::{Arriving, Fetch, Stream};
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::lane::{Lane, Write};
@@ -38,6 +38,8 @@ pub(crate) struct Bulk {
     pub from: (u64, u32),
     pub write: Write,
     pub offset: u64,
+    /// Of which of the peer's segments: how many this side had heard of.
+    pub heard: u16,
 }
 
 /// An answer that waits for a send buffer.
@@ -60,6 +62,8 @@ pub(crate) struct Map {
     /// How often this side has told of its segment, and the peer of its own.
     pub told: u16,
     pub heard: u16,
+    /// The count of `told` from which on the segment is the present one.
+    pub segment_since: u16,
     /// Messages that may trust in a segment that has not been heard of: VIs have no order among
     /// each other.
     pub late: VecDeque<Delivery>,
@@ -77,6 +81,9 @@ pub(crate) struct Map {
     pub held: BTreeMap<u64, Vec<u8>>,
     pub held_count: u64,
     pub is_pumping: bool,
+    /// v1: the bulk request that comes, and the answer to a get.
+    pub arriving: Arriving,
+    pub getting: Arriving,
     /// Answers that wait for send buffers; whether the core knows of it.
     pub waiting: VecDeque<Waiting>,
     pub is_noted: bool,
@@ -93,6 +100,7 @@ impl Map {
             peer_segment: None,
             told: 0,
             heard: 0,
+            segment_since: 0,
             late: VecDeque::new(),
             has_insisted: false,
             streams: VecDeque::new(),
@@ -102,11 +110,19 @@ impl Map {
             held: BTreeMap::new(),
             held_count: 0,
             is_pumping: false,
+            arriving: Arriving::NOTHING,
+            getting: Arriving::NOTHING,
             is_segment_out: false,
             is_segment_new: false,
             waiting: VecDeque::new(),
             is_noted: false,
         }
+    }
+
+    /// Whether bulk data that the peer has written when it had heard of so many segments is in the
+    /// present one.
+    pub(crate) fn is_of_segment(&self, heard: u64) -> bool {
+        (heard as u16).wrapping_sub(self.segment_since) as i16 >= 0
     }
 
     /// Requests of this side that are out and have not come back.

@@ -94,7 +94,8 @@ impl Message<'_> {
         if !map.peer_segment.is_some_and(|s| lies_within(offset, data.1 as u64, s.length)) {
             return Err(Error::BadArgument);
         }
-        let head = Head { words: [offset, data.1 as u64, data.1 as u64], ..Head::new(Kind::ReplyXfer, handler, self.delivery.head.slot, args) };
+        let heard = map.heard;
+        let head = Head { words: [offset, data.1 as u64, u64::from(heard)], ..Head::new(Kind::ReplyXfer, handler, self.delivery.head.slot, args) };
         if !core.shared.mapping.writes() {
             return self.reply_in_messages(core, head, data, 2);
         }
@@ -108,7 +109,7 @@ impl Message<'_> {
             let from = copy.as_ptr().expose_provenance() as u64;
             // SAFETY: the copy stays until its write is over (L3).
             let handle = unsafe { core.shared.nic.register_cached(from, data.1, ptag) }.map_err(crate::core::error_of)?;
-            Some((Bulk { from: (from, handle), write: Write { cached: Some((from, handle)), _copy: Some(copy) }, offset }, data.1 as u32))
+            Some((Bulk { from: (from, handle), write: Write { cached: Some((from, handle)), _copy: Some(copy) }, offset, heard }, data.1 as u32))
         };
         if !core.answer(at, head, NO_DATA, bulk) {
             return Err(Error::NotSent);

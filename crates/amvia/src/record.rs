@@ -4,6 +4,17 @@
 use crate::name::Name;
 use bellwire_am::{ARGS_MAX, Error, Operation, Status};
 
+/// Whether a request is one of those that v1 makes of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    /// It is not, or it is one of a get behind the first.
+    No,
+    /// The first one of a get.
+    First,
+    /// It fetches a part of a reply.
+    Fetch,
+}
+
 /// A request that is out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
@@ -19,6 +30,7 @@ pub(crate) struct Record {
     pub source: usize,
     pub length: usize,
     pub offset: u64,
+    pub cut: Cut,
     /// It has come back; the slot waits for the answer.
     pub is_abandoned: bool,
 }
@@ -31,7 +43,7 @@ impl Record {
         let mut copy = [0; ARGS_MAX];
         copy[..args.len()].copy_from_slice(args);
         let arg_count = args.len() as u8;
-        Ok(Self { index, destination, tag: 0, operation, handler, arg_count, args: copy, source: 0, length: 0, offset: 0, is_abandoned: false })
+        Ok(Self { index, destination, tag: 0, operation, handler, arg_count, args: copy, source: 0, length: 0, offset: 0, cut: Cut::No, is_abandoned: false })
     }
 
     pub(crate) fn returned(&self, end: &End) -> Returned {

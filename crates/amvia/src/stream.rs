@@ -11,7 +11,7 @@ use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::lane::{Data, NO_DATA};
 use crate::map::State;
-use crate::record::Record;
+use crate::record::{Cut, Record};
 use bellwire_am::{BULK_BYTES_MAX, MEDIUM_BYTES_MAX, Status};
 use bellwire_memory::bytes;
 
@@ -71,11 +71,11 @@ impl<H> Core<H> {
             let words = [fetch.number, fetch.asked as u64, n as u64];
             fetch.asked += n;
             let head = Head { words, tag: fetch.record.tag, ..Head::new(Kind::Fetch, 0, slot, &[]) };
-            (head, NO_DATA, Record { is_abandoned: true, ..fetch.record })
+            (head, NO_DATA, Record { is_abandoned: true, cut: Cut::Fetch, ..fetch.record })
         } else if let Some(stream) = map.streams.front_mut() {
             let (whole, at) = (stream.record.length, stream.sent);
             let n = PIECE.min(whole - at);
-            let is_last = at + n == whole;
+            let (is_first, is_last) = (at == 0, at + n == whole);
             stream.sent += n;
             let mut head = Head { slot, ..stream.head };
             let mut payload = NO_DATA;
@@ -86,10 +86,11 @@ impl<H> Core<H> {
                 if !is_last {
                     head = Head { tag: head.tag, ..Head::new(Kind::Piece, 0, slot, &[]) };
                 }
+                head.status = u8::from(is_first);
                 head.words = [offset, n as u64, whole as u64];
                 payload = (stream.data.wrapping_add(at), n);
             }
-            (head, payload, Record { is_abandoned: !is_last, ..stream.record })
+            (head, payload, Record { is_abandoned: !is_last, cut: if is_first { Cut::First } else { Cut::No }, ..stream.record })
         } else {
             return false;
         };
