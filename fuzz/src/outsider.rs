@@ -29,7 +29,7 @@ pub const MESSAGE_BYTES: usize = 32;
 
 /// A NIC to be attacked.
 pub fn engine(mode: ProtectionMode) -> Engine<ShmWire> {
-    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1], attach: Attach::Auto, allow: Allow::NOBODY }).unwrap(), 1)
+    Engine::new(ShmWire::open(ShmConfig { mode, host: vec![127, 0, 0, 1], attach: Attach::Auto, allow: Allow::NOBODY, network: 0 }).unwrap(), 1)
 }
 
 /// An address that nobody else uses.

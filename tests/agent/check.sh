@@ -9,6 +9,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 kills=10
 [ "$mode" != long ] || kills=500
 mkdir -p "$out"
+rm -f "$out/networks.json"
 passed=0 failed=0 agent=
 # For the programs: the examples find their libraries there.
 export LD_LIBRARY_PATH=$installed/lib BELLWIRE_NIC=host BELLWIRE_SHM=off
@@ -27,7 +28,7 @@ done
 
 start_agent() {
     rm -f "$out/agent"
-    "$installed/bin/bellwired" --address "$BELLWIRE_ADDRESS" "$@" >"$out/agent" 2>&1 &
+    "$installed/bin/bellwired" --address "$BELLWIRE_ADDRESS" --networks "$out/networks.json" "$@" >"$out/agent" 2>&1 &
     agent=$!
     for _ in $(seq 200); do
         grep -qs serving "$out/agent" && return
@@ -94,6 +95,55 @@ if have fi_pingpong; then
     check "the provider: fi_pingpong" env FI_PROVIDER_PATH="$installed/lib/bellwire" bash -c "pair fi_pingpong -p bellwire -e rdm -I 500 -S 64"
 fi
 check "a job of four processes" "$installed/bin/bellwire" run -n 4 "$out/all_to_all" 500
+# Virtual networks: programs of one find each other, also by shared memory; others are not found.
+vn=("$installed/bin/bellwire" vn --agent "$BELLWIRE_ADDRESS")
+network_of() { # server's network, client's network: the client's status
+    rm -f "$out/names"
+    BELLWIRE_NETWORK=$1 timeout 60 "$out/ask" server >"$out/names" 2>"$out/server" &
+    local server=$! status
+    until [ -s "$out/names" ] || ! kill -0 $server 2>/dev/null; do sleep 0.02; done
+    kill -0 $server || return 0
+    BELLWIRE_NETWORK=$2 timeout 60 "$out/ask" client "$(head -n 1 "$out/names")" 100
+    status=$?
+    kill $server 2>/dev/null
+    wait $server
+    return $status
+}
+export -f network_of
+printf 'a key of these tests\n' >"$out/key" && chmod 600 "$out/key"
+check "a network is made" "${vn[@]}" make physics --key-file "$out/key" --member 4711
+check "a network without a key" "${vn[@]}" make chemistry
+"${vn[@]}" list >"$out/log" 2>&1
+if grep -Eq '^physics +0  yes  4711$' "$out/log" && grep -Eq '^chemistry +0  -    -$' "$out/log" && ! grep -q "a key of" "$out/log"; then ok "vn list"; else bad "vn list" "$out/log"; fi
+for shm in off on; do
+    check "in one network, shared memory $shm" env BELLWIRE_SHM=$shm bash -c "network_of physics physics && grep -q answers $out/log"
+    if BELLWIRE_SHM=$shm network_of physics chemistry >"$out/log" 2>&1; then bad "in different networks, shared memory $shm" "$out/log"; else ok "in different networks, shared memory $shm"; fi
+done
+if BELLWIRE_NETWORK=history timeout 60 "$out/ask" server >"$out/log" 2>&1 || ! grep -q "no such virtual network" "$out/log"; then bad "a network that is not there" "$out/log"; else ok "a network that is not there"; fi
+if BELLWIRE_NIC=own BELLWIRE_NETWORK=physics timeout 60 "$out/ask" server >"$out/log" 2>&1 || ! grep -q "BELLWIRE_NETWORK must be" "$out/log"; then bad "a network without the agent" "$out/log"; else ok "a network without the agent"; fi
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    # Root's agent, and programs of other users. They read their own copies.
+    readable=$(mktemp -d) && chmod 755 "$readable" && cp "$out/ask" "$readable/ask" && cp -r "$installed/lib" "$readable/lib"
+    cp "$out/key" "$readable/key" && chown 4713 "$readable/key"
+    begins() { # uid command ..: whether a server of the user begins
+        rm -f "$out/names"
+        LD_LIBRARY_PATH=$readable/lib timeout 60 setpriv --reuid "$1" --regid "$1" --clear-groups env BELLWIRE_NETWORK=physics "${@:2}" "$readable/ask" server >"$out/names" 2>"$out/server" &
+        local server=$!
+        until [ -s "$out/names" ] || ! kill -0 $server 2>/dev/null; do sleep 0.02; done
+        kill $server && wait $server
+        [ -s "$out/names" ]
+    } 2>/dev/null
+    if begins 4711; then ok "a member of a network"; else bad "a member of a network" "$out/server"; fi
+    if begins 4713 BELLWIRE_NETWORK_KEY_FILE="$readable/key"; then ok "who shows the key of a network"; else bad "who shows the key of a network" "$out/server"; fi
+    if begins 4712 || ! grep -q "no member of it" "$out/server"; then bad "who is no member of a network" "$out/server"; else ok "who is no member of a network"; fi
+    rm -rf "$readable"
+else
+    echo "SKIPPED networks of other users: not root, or no setpriv"
+fi
+check "a network is removed" "${vn[@]}" remove physics
+if "${vn[@]}" remove physics >"$out/log" 2>&1 || ! grep -q "no network physics" "$out/log"; then bad "a network that was removed" "$out/log"; else ok "a network that was removed"; fi
+"$installed/bin/bellwire" top --once --interval 0.1 --json >"$out/log" 2>&1
+if grep -q "\"address\":\"$BELLWIRE_ADDRESS:7120\"" "$out/log"; then ok "bellwire top shows the agent"; else bad "bellwire top shows the agent" "$out/log"; fi
 end_agent TERM
 if BELLWIRE_SHM=off timeout 60 "$out/ask" server >"$out/log" 2>&1; then
     bad "without an agent there is no NIC" "$out/log"

@@ -9,6 +9,7 @@
 use crate::config::{AgentConfig, OpenError};
 use crate::endpoints::{Connection, Endpoints};
 use crate::network::Network;
+use crate::networks::Networks;
 use bellwire_memory::{MemoryError, fd_passing};
 use bellwire_residency::{Action, Config, EndpointId, Residency, Statistics};
 use bellwire_time::{Duration, Instant};
@@ -35,6 +36,8 @@ const ROUNDS_PER_DATAGRAM: u32 = 8;
 /// Descriptors of an endpoint: connection, memory, bell; and those of the agent itself.
 const DESCRIPTORS_EACH: u64 = 3;
 const DESCRIPTORS_OWN: u64 = 64;
+/// The longest message of a connection: a command.
+pub(crate) const COMMAND_BYTES_MAX: usize = 4096;
 /// Memory that only a burst needed is given back so long after the first packet.
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 
@@ -87,6 +90,11 @@ pub struct Agent {
     /// After packets, when memory is given back.
     release_at: Instant,
     pub(crate) network: Network,
+    pub(crate) networks: Networks,
+    /// The status that was told last, and until when it is told again.
+    pub(crate) status: (Instant, String),
+    /// Where messages of connections are read.
+    pub(crate) heard: Vec<u8>,
     pub(crate) datagram: Vec<u8>,
     pub(crate) counters: Counters,
     pub(crate) began: Instant,
@@ -115,6 +123,7 @@ impl Agent {
         let now = clock();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
         let network = Network::open(&config, now)?;
+        let networks = Networks::load(config.networks.clone()).map_err(OpenError::Networks)?;
         let add = |fd: BorrowedFd<'_>, data: u64| {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(data), epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))
         };
@@ -148,6 +157,9 @@ impl Agent {
             unloads: 0,
             release_at: Instant::NEVER,
             network,
+            networks,
+            status: (now, String::new()),
+            heard: vec![0; COMMAND_BYTES_MAX],
             datagram: vec![0; 1 << 16],
             counters: Counters::default(),
             began: now,
@@ -181,8 +193,14 @@ impl Agent {
     }
 
     /// The tag of a network that a user may be in.
-    pub(crate) fn network_of(&self, _uid: u32, network: Label, _key: Label) -> Option<u64> {
-        network.as_bytes().is_empty().then_some(0)
+    pub(crate) fn network_of(&self, uid: u32, network: Label, key: Label) -> Option<u64> {
+        self.networks.tag_for(uid, self.is_owner(uid), network, key)
+    }
+
+    /// A network is no more: neither are the endpoints in it.
+    pub(crate) fn end_network(&mut self, tag: u64) {
+        let ended: Vec<usize> = self.endpoints.iter().filter(|e| e.network == tag).map(|e| e.connection).collect();
+        ended.into_iter().for_each(|connection| self.hang_up(connection));
     }
 
     // ---- frames

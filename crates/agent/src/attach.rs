@@ -8,7 +8,7 @@ use bellwire_memory::event::PeerBell;
 use bellwire_memory::region::{memfd_origin, sparse_memfd};
 use bellwire_memory::{MemoryError, fd_passing};
 use bellwire_residency::EndpointId;
-use bellwire_wire::agent::messages::{Label, MESSAGE_BYTES_MAX, RefuseReason, ToAgent, ToProgram};
+use bellwire_wire::agent::messages::{Label, RefuseReason, ToAgent, ToProgram};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -56,15 +56,20 @@ impl Agent {
 
     /// A connection has something to say.
     pub(crate) fn hear(&mut self, place: usize) {
-        let mut bytes = [0; MESSAGE_BYTES_MAX];
+        let mut heard = core::mem::take(&mut self.heard);
+        self.hear_in(place, &mut heard);
+        self.heard = heard;
+    }
+
+    fn hear_in(&mut self, place: usize, bytes: &mut [u8]) {
         for _ in 0..PER_LOOK {
             let Some(connection) = self.connections.get(place).and_then(Option::as_ref) else { return };
-            let received = match fd_passing::receive(connection.socket.as_fd(), &mut bytes) {
+            let received = match fd_passing::receive(connection.socket.as_fd(), bytes) {
                 Ok(received) => received,
                 Err(MemoryError::WouldBlock) => return,
                 Err(_) => return self.hang_up(place),
             };
-            let (endpoint, bytes) = (connection.endpoint, &bytes[..received.len]);
+            let (endpoint, uid, bytes) = (connection.endpoint, connection.credentials.uid, &bytes[..received.len]);
             match (ToAgent::load(bytes), endpoint) {
                 (Some(ToAgent::Attach { number, network, key }), None) => match self.attach(place, number, network, key, received.fds) {
                     Ok(()) => {}
@@ -77,6 +82,11 @@ impl Agent {
                 (Some(ToAgent::Unlisten(name)), Some(endpoint)) => self.endpoints.unlisten(endpoint, name),
                 // Seldom is there more behind it, and then the next look finds it.
                 (Some(ToAgent::Ring), Some(endpoint)) => return self.demand(endpoint),
+                // Of one that asks for much the rest waits for the next look.
+                (None, None) if bytes.first() == Some(&b'{') => {
+                    let answer = self.command(uid, bytes);
+                    return self.answer(place, &answer);
+                }
                 (None, None) if ToAgent::is_of_other_version(bytes) => return self.refuse(place, RefuseReason::Version),
                 _ => return self.hang_up(place),
             }
@@ -91,6 +101,13 @@ impl Agent {
         if let Some(connection) = self.connections.get(place).and_then(Option::as_ref) {
             // A program that does not read its answers goes without.
             let _ = fd_passing::send(connection.socket.as_fd(), &message.store(), fds);
+        }
+    }
+
+    fn answer(&self, place: usize, answer: &str) {
+        if let Some(connection) = self.connections.get(place).and_then(Option::as_ref) {
+            // A program that does not read its answers goes without.
+            let _ = fd_passing::send(connection.socket.as_fd(), answer.as_bytes(), &[]);
         }
     }
 
@@ -118,7 +135,7 @@ impl Agent {
         let number = self.endpoints.free_number(if had { wanted } else { 0 }).ok_or(RefuseReason::Full)?;
         let rings = self.config.rings;
         let memfd = sparse_memfd(&name_of_segment(number, uid, network), rings.bytes()).map_err(|_| RefuseReason::Limit)?;
-        let told = ToProgram::Attached { number, sizes: rings, agent: self.network.own() };
+        let told = ToProgram::Attached { number, sizes: rings, agent: self.network.own(), network };
         self.say_with(place, &told, &[memfd.as_fd(), self.page.fd()]);
         let endpoint = self.endpoints.insert(Endpoint::new(number, network, uid, place, memfd, bell));
         self.residency.set_owner(EndpointId(endpoint), uid);

@@ -8,6 +8,7 @@ use bellwire_wire::agent::AGENT_PORT;
 use bellwire_wire::agent::segment::Sizes;
 use core::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// How an agent is opened.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct AgentConfig {
     pub user_endpoints: usize,
     /// Bytes of an endpoint's rings.
     pub rings: Sizes,
+    /// Where virtual networks are kept; `None`: in memory only.
+    pub networks: Option<PathBuf>,
     /// Faults on purpose, for what leaves to other hosts.
     pub faults: Option<FaultPlan>,
     /// For an endpoint that is not there, packets are answered so only this long after the start:
@@ -64,6 +67,7 @@ impl Default for AgentConfig {
             endpoints: 16_384,
             user_endpoints: 4_096,
             rings: Sizes { tx: 1 << 18, rx: 1 << 18 },
+            networks: None,
             faults: None,
             grace: Duration::from_millis(5_000),
             seed: 1,
@@ -78,6 +82,8 @@ pub enum OpenError {
     Taken(SocketAddr),
     /// The UDP socket.
     Udp(SocketAddr, std::io::Error),
+    /// The file of virtual networks, in a sentence.
+    Networks(String),
     /// Memory, descriptors, names.
     Memory(MemoryError),
 }
@@ -93,6 +99,7 @@ impl fmt::Display for OpenError {
         match self {
             Self::Taken(address) => write!(f, "another agent serves {}: stop it first, or give --address", address.ip()),
             Self::Udp(address, error) => write!(f, "no UDP socket at {address}: {error}; --address must be an address of this host"),
+            Self::Networks(error) => write!(f, "the file of virtual networks, {error}; mend it, or give another one by --networks"),
             Self::Memory(error) => write!(f, "{error}"),
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Endpoint {
     /// A packet for it was refused, and will come again: it is not idle before that.
     pub(crate) is_expecting: bool,
     pub(crate) names: Vec<u128>,
+    /// Packets that it has sent.
+    pub(crate) packets: u64,
     /// In the list of those to be rung.
     pub(crate) is_dirty: bool,
 }
@@ -66,6 +68,7 @@ impl Endpoint {
             parked_bytes: 0,
             is_expecting: false,
             names: Vec::new(),
+            packets: 0,
             is_dirty: false,
         }
     }
@@ -102,6 +105,8 @@ pub(crate) struct Endpoints {
     next_number: u16,
     names: BTreeMap<(u64, u128), u32>,
     users: BTreeMap<u32, User>,
+    /// How many are in each network.
+    networks: BTreeMap<u64, u64>,
     count: usize,
     /// For one endpoint.
     parked_bytes_max: usize,
@@ -119,6 +124,7 @@ impl Endpoints {
             next_number: NUMBERS_FROM,
             names: BTreeMap::new(),
             users: BTreeMap::new(),
+            networks: BTreeMap::new(),
             count: 0,
             parked_bytes_max,
         }
@@ -126,6 +132,14 @@ impl Endpoints {
 
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    pub(crate) fn of_network(&self, network: u64) -> u64 {
+        self.networks.get(&network).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Endpoint> {
+        self.places.iter().flatten()
     }
 
     pub(crate) fn of_user(&self, uid: u32) -> usize {
@@ -175,6 +189,7 @@ impl Endpoints {
         });
         self.numbers[usize::from(endpoint.number)] = place + 1;
         self.users.entry(endpoint.uid).or_default().endpoints += 1;
+        *self.networks.entry(endpoint.network).or_default() += 1;
         self.count += 1;
         self.places[place as usize] = Some(endpoint);
         place
@@ -191,6 +206,12 @@ impl Endpoints {
             user.parked_bytes -= endpoint.parked_bytes;
             if user.endpoints == 0 {
                 self.users.remove(&endpoint.uid);
+            }
+        }
+        if let Some(count) = self.networks.get_mut(&endpoint.network) {
+            *count -= 1;
+            if *count == 0 {
+                self.networks.remove(&endpoint.network);
             }
         }
         self.free.push(place);

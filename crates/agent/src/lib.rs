@@ -20,6 +20,8 @@
 //! | `agent.rs` | the agent: rounds, sleep, frames |
 //! | `endpoints.rs` | the tables of endpoints, numbers and names |
 //! | `attach.rs` | connections: programs come and go, quotas |
+//! | `networks.rs` | virtual networks: names, keys, members |
+//! | `commands.rs` | the commands of people: status and networks |
 //! | `serve.rs` | an endpoint's turn: where its packets go |
 //! | `network.rs` | the UDP socket, and the header between agents |
 //! | `main.rs` | the command |
@@ -37,9 +39,11 @@
 
 mod agent;
 mod attach;
+mod commands;
 mod config;
 mod endpoints;
 mod network;
+mod networks;
 mod serve;
 
 pub use agent::{Agent, Counters};

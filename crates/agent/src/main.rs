@@ -9,9 +9,10 @@ use bellwire_wire::agent::segment::Sizes;
 use bellwire_wire::udp::address_from;
 use clap::Parser;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The host's agent: one network interface for the programs of many users.
@@ -52,9 +53,23 @@ struct Arguments {
     /// Bytes of each of an endpoint's two rings: a power of two
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 18)]
     ring_bytes: u32,
+    /// The file in which virtual networks are kept [default: one for each address, in
+    /// /var/lib/bellwire for root, else in ~/.local/state/bellwire]
+    #[arg(long, value_name = "FILE")]
+    networks: Option<PathBuf>,
     /// Faults on purpose for packets to other hosts, such as loss=0.1,dup=0.1,seed=7
     #[arg(long, value_name = "PLAN")]
     faults: Option<String>,
+}
+
+/// Where the networks of an agent are kept.
+fn usual_file(address: IpAddr) -> Option<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let base = match rustix::process::geteuid().is_root() {
+        true => PathBuf::from("/var/lib"),
+        false => std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|p| p.is_absolute()).or_else(home)?,
+    };
+    Some(base.join("bellwire").join(format!("networks-{address}.json")))
 }
 
 fn config_of(arguments: &Arguments) -> Result<AgentConfig, String> {
@@ -74,6 +89,7 @@ fn config_of(arguments: &Arguments) -> Result<AgentConfig, String> {
         stay: bellwire_time::Duration::from_micros(arguments.stay_us),
         spin: bellwire_time::Duration::from_micros(arguments.spin_us),
         rings,
+        networks: arguments.networks.clone().or_else(|| usual_file(address.ip())),
         faults,
         seed: u64::from(std::process::id()),
         ..defaults

@@ -113,6 +113,7 @@ impl Agent {
             if for_room {
                 let _ = endpoint.bell.ring();
             }
+            endpoint.packets += u64::from(packets);
             endpoint.end = Some(end);
         }
         if let Some(broken) = broken {

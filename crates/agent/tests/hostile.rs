@@ -111,6 +111,12 @@ fn noise_and_floods() {
         if let Ok(socket) = fd_passing::connect_abstract(&name_of_agent(Some(at.ip()))) {
             let _ = fd_passing::send(socket.as_fd(), &vec![i as u8; 1 + (i % 80) as usize], &[]);
         }
+        // Commands without end, of which no answer is read; nested ones, and longer than any.
+        if let Ok(socket) = fd_passing::connect_abstract(&name_of_agent(Some(at.ip()))) {
+            for command in [r#"{"ask":"status"}"#.to_owned(), "{\"ask\":".repeat(400), format!("{{{}", " ".repeat(i as usize * 20))] {
+                let _ = fd_passing::send(socket.as_fd(), command.as_bytes(), &[]);
+            }
+        }
     }
     assert_eq!(kept.len(), 37, "no more than there is room for");
     exchange(&mut ports, 10);

@@ -13,6 +13,7 @@ mod run;
 mod sim;
 mod top;
 mod verbs;
+mod vn;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Sim(Box<sim::Arguments>),
     Top(top::Arguments),
+    Vn(vn::Arguments),
     /// A process on which `bellwire info` tries things.
     #[command(name = info::HELPER_COMMAND, hide = true)]
     InfoPeer,
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::JobTrial { arguments } => job_trial::main(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Vn(arguments) => vn::run(&arguments),
         Command::InfoPeer => bellwire_inspect::host::probe::main().map_err(|error| error.to_string()),
     };
     match result {

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`host`] | facts about this host and about one process, each with its reason and advice |
 //! | [`stat`] | the live view: NICs found, asked, and their answers taken with care |
+//! | [`agent`] | the host's agents: their counts and their virtual networks |
 //! | [`vipl_abi`] | libvipl, found and loaded at run time, through its C interface |
 //! | [`pin`], [`channel`], [`cleanup`] | processes: where they run, what they are told, that nothing stays behind |
 //! | [`shared`], [`exchange`], [`clock`], [`stats`] | memory of two processes, the least that a message can cost on it, time, the median |
@@ -15,6 +16,7 @@
 //! Called by the `bellwire` command and by `bellwire-bench`: [`host::inspect`],
 //! [`host::peer::inspect`], [`stat::ask`].
 
+pub mod agent;
 pub mod channel;
 pub mod cleanup;
 pub mod clock;

@@ -128,16 +128,18 @@ impl core::fmt::Debug for Nic {
 /// Shared memory, and UDP or the host's agent if that is wanted. The agent says which address the
 /// host has.
 fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
+    let mut network = 0;
     let by_agent = match &config.agent {
         None => None,
         Some(agent) => {
             let port = AgentPort::open(agent.config(config)).map_err(OpenError::Agent)?;
+            network = port.network();
             config.host = host_address(SocketAddr::new(port.address().ip(), 0));
             config.scope = if let SocketAddr::V6(v6) = port.address() { v6.scope_id() } else { 0 };
             Some(port)
         }
     };
-    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach, allow: config.allow.clone() })?;
+    let shm = ShmWire::open(ShmConfig { mode: config.mode, host: config.host.clone(), attach: config.attach, allow: config.allow.clone(), network })?;
     let packet = match (by_agent, config.udp) {
         (Some(port), _) => {
             let transport = port.transport_config()?;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use bellwire_inspect::agent;
 use bellwire_inspect::stat::{self, Nic, Vi, Waits};
 use serde::Serialize;
 
@@ -102,14 +103,30 @@ pub struct Snapshot {
     pub nics: Vec<NicRow>,
     /// NICs that did not, with the reason.
     pub silent: Vec<String>,
+    /// The host's agents that answered.
+    pub agents: Vec<AgentRow>,
     /// Seconds since the look before; 0 at the first.
     pub seconds: f64,
+}
+
+/// One agent with its rates.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AgentRow {
+    /// What it said.
+    pub agent: agent::Status,
+    /// Packets a second that its endpoints sent.
+    pub packets: f64,
+    /// Endpoints a second that wanted a frame and had none.
+    pub faults: f64,
+    /// Endpoints a second that were loaded.
+    pub loads: f64,
 }
 
 /// What the last look saw.
 #[derive(Debug, Default)]
 pub struct Model {
     last: HashMap<(i32, u32), (Nic, Instant)>,
+    agents: HashMap<String, (agent::Status, Instant)>,
 }
 
 impl Model {
@@ -141,7 +158,29 @@ impl Model {
             }
         }
         self.last = seen;
+        // Of one process it is not wanted.
+        if pid.is_none() {
+            self.look_at_agents(&mut snapshot);
+        }
         snapshot
+    }
+
+    /// Asks the agents that are root's or this user's own.
+    fn look_at_agents(&mut self, snapshot: &mut Snapshot) {
+        for address in agent::find() {
+            let Ok(status) = agent::status(Some(address)) else { continue };
+            let now = Instant::now();
+            let row = match self.agents.get(&status.address) {
+                None => AgentRow { agent: status.clone(), ..AgentRow::default() },
+                Some((old, then)) => {
+                    let seconds = now.duration_since(*then).as_secs_f64();
+                    let rate = |count: fn(&agent::Status) -> u64| rate(count(old), count(&status), seconds);
+                    AgentRow { packets: rate(|s| s.packets), faults: rate(|s| s.faults), loads: rate(|s| s.loads), agent: status.clone() }
+                }
+            };
+            self.agents.insert(status.address.clone(), (status, now));
+            snapshot.agents.push(row);
+        }
     }
 }
 

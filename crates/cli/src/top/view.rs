@@ -7,7 +7,7 @@ use std::fmt::Write;
 use bellwire_inspect::stat::{Cq, Link, Nic, Vi};
 
 use super::Sort;
-use super::model::{NicRow, Rates, Snapshot, WaitRates};
+use super::model::{AgentRow, NicRow, Rates, Snapshot, WaitRates};
 
 /// Counters that have a column or a place of their own, and those that describe rather than count.
 const SHOWN: [&str; 5] = ["direct", "posted_sends", "posted_receives", "dropped", "receiver_not_ready"];
@@ -35,6 +35,10 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
             lines.push(format!("    and {} more completion queues", row.nic.cqs_left_out));
         }
     }
+    for row in &snapshot.agents {
+        lines.push(String::new());
+        lines.extend(agent_lines(row));
+    }
     for silent in &snapshot.silent {
         lines.push(format!("silent: {silent}"));
     }
@@ -53,7 +57,7 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
 /// One JSON object on one line.
 pub fn json(snapshot: &Snapshot, sort: Sort) -> String {
     let nics: Vec<&NicRow> = ordered(snapshot, sort).into_iter().map(|(row, _)| row).collect();
-    let value = serde_json::json!({ "format": 1, "seconds": snapshot.seconds, "nics": nics, "silent": snapshot.silent });
+    let value = serde_json::json!({ "format": 1, "seconds": snapshot.seconds, "nics": nics, "agents": snapshot.agents, "silent": snapshot.silent });
     value.to_string() + "\n"
 }
 
@@ -82,6 +86,35 @@ fn ordered(snapshot: &Snapshot, sort: Sort) -> Vec<(&NicRow, Vec<usize>)> {
         order
     };
     rows.into_iter().map(|row| (row, order(row))).collect()
+}
+
+/// The agent, and its users with most endpoints.
+fn agent_lines(row: &AgentRow) -> Vec<String> {
+    const USERS_SHOWN: usize = 8;
+    let a = &row.agent;
+    let mut lines = vec![format!(
+        "agent {}  {} endpoints, {} of {} frames in use, {} wait  {} networks  {} packets/s  {} faults/s  {} loads/s  {} refused, {} broken",
+        a.address,
+        a.endpoints,
+        a.resident,
+        a.frames,
+        a.waiting,
+        a.networks,
+        short(row.packets),
+        short(row.faults),
+        short(row.loads),
+        a.refused,
+        a.broken
+    )];
+    if !a.users.is_empty() {
+        lines.push(format!("    {:>10}  {:>9}  {:>6}  {:>10}", "user", "endpoints", "frames", "packets"));
+    }
+    lines.extend(a.users.iter().take(USERS_SHOWN).map(|u| format!("    {:>10}  {:>9}  {:>6}  {:>10}", u.uid, u.endpoints, u.frames, short(u.packets as f64))));
+    let left_out = a.users_in_all.max(a.users.len() as u64).saturating_sub(USERS_SHOWN as u64);
+    if left_out > 0 {
+        lines.push(format!("    and {left_out} more users"));
+    }
+    lines
 }
 
 fn nic_line(row: &NicRow) -> String {
@@ -169,7 +202,8 @@ fn vi_line(vi: &Vi, rates: &Rates) -> String {
     line
 }
 
-/// Waits a second, the share of them that slept, the share of the time that a thread waited; with the number of those who wait now, if any do.
+/// Waits a second, the share of them that slept, the share of the time that a thread waited; with
+/// the number of those who wait now, if any do.
 fn waits(rates: &WaitRates, now: u64) -> String {
     let asleep = if rates.waits > 0.0 { format!("{:.0} %", 100.0 * rates.waits_slept / rates.waits) } else { "-".to_owned() };
     let time = format!("{:.0} %", 100.0 * rates.waited);
@@ -252,7 +286,21 @@ mod tests {
         };
         let slow = row(5, vec![vi("0.1", 10)], vec![rates(1.0)]);
         let busy = row(9, vec![vi("0.1", 10), vi("0.2", 4000)], vec![rates(100.0), rates(2.5e6)]);
-        Snapshot { nics: vec![slow, busy], silent: vec!["process 7".to_owned()], seconds: 1.0 }
+        Snapshot { nics: vec![slow, busy], silent: vec!["process 7".to_owned()], agents: vec![], seconds: 1.0 }
+    }
+
+    #[test]
+    fn an_agent_has_its_users_below() {
+        use bellwire_inspect::agent::{Status, User};
+        let users = (0..12).map(|uid| User { uid, endpoints: 3, frames: 1, packets: 4000 }).collect();
+        let agent =
+            Status { address: "10.0.0.5:7120".to_owned(), frames: 8, resident: 7, waiting: 2, endpoints: 36, users_in_all: 300, users, ..Status::default() };
+        let row = AgentRow { agent, packets: 2500.0, faults: 3.0, loads: 4.0 };
+        let lines = agent_lines(&row);
+        assert!(lines[0].starts_with("agent 10.0.0.5:7120  36 endpoints, 7 of 8 frames in use, 2 wait") && lines[0].contains("2.50 k packets/s"), "{lines:?}");
+        assert_eq!((lines.len(), lines[10].as_str()), (11, "    and 292 more users"));
+        let text = table(&Snapshot { agents: vec![row], ..snapshot() }, Sort::Messages, None);
+        assert!(text.contains("agent 10.0.0.5:7120"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::attributes::HOST_ADDRESS_BYTES_MAX;
 use crate::limits::{TURN_BYTES_DEFAULT, TURN_BYTES_MAX, TURN_BYTES_MIN};
 use crate::registration_cache::{CACHE_ENTRIES_MAX, CacheAlgorithm, CacheConfig};
 use crate::user_memory::{MemoryMode, kernel_copies};
+use crate::wire::agent::messages::Label;
 use crate::wire::agent::{AgentConfig, AgentError};
 use crate::wire::shm::ProtectionMode;
 use crate::wire::udp::{DIRECTORY_PORT, KEY, KEY_FILE, KEY_HOSTS, address_from, host_address, keys_from_env};
@@ -14,7 +15,9 @@ use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_memory::processors;
 use core::fmt;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +86,11 @@ pub struct NicConfig {
     pub seed: Seed,
 }
 
+/// The virtual network of a NIC at the host's agent, and the file of its key.
+const NETWORK: &str = "BELLWIRE_NETWORK";
+const NETWORK_KEY_FILE: &str = "BELLWIRE_NETWORK_KEY_FILE";
+const NETWORK_KEY_FILE_BYTES_MAX: u64 = 256;
+
 /// UDP to other hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
@@ -95,11 +103,16 @@ pub struct Udp {
 pub struct AgentNic {
     /// The agent's address; `None`: the host's first agent.
     pub address: Option<IpAddr>,
+    /// The virtual network to be in: only endpoints of the same one reach this NIC, and it reaches
+    /// only those. Empty: the default one.
+    pub network: Label,
+    /// The network's key, for a user who is no member.
+    pub key: Label,
 }
 
 impl AgentNic {
     pub(super) fn config(&self, nic: &NicConfig) -> AgentConfig {
-        AgentConfig { address: self.address, allow: nic.allow.clone(), ..AgentConfig::new(nic.seed) }
+        AgentConfig { address: self.address, network: self.network, key: self.key, allow: nic.allow.clone(), ..AgentConfig::new(nic.seed) }
     }
 }
 
@@ -155,8 +168,9 @@ impl NicConfig {
     /// `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`,
     /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
     /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`),
-    /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1), and
-    /// `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
+    /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1),
+    /// `BELLWIRE_NETWORK`, `BELLWIRE_NETWORK_KEY_FILE`, and `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and
+    /// `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -214,8 +228,15 @@ impl NicConfig {
             udp.directory_port = port;
         }
         if read("BELLWIRE_NIC", parse_nic)? == Some(true) {
-            config.agent = Some(AgentNic { address: Some(address.map_or(Ipv4Addr::LOCALHOST.into(), |a| a.ip())) });
+            config.agent = Some(AgentNic {
+                address: Some(address.map_or(Ipv4Addr::LOCALHOST.into(), |a| a.ip())),
+                network: read(NETWORK, |name| Label::new(name.as_bytes()))?.unwrap_or_default(),
+                key: read(NETWORK_KEY_FILE, network_key)?.unwrap_or_default(),
+            });
             config.udp = None;
+        } else if std::env::var_os(NETWORK).is_some_and(|name| !name.is_empty()) {
+            // It would reach everybody.
+            return Err(ConfigError { variable: NETWORK });
         }
         if let Some(spin) = read("BELLWIRE_SPIN_US", parse_spin)? {
             config.spin = spin;
@@ -301,6 +322,17 @@ fn parse_nic(value: &str) -> Option<bool> {
     }
 }
 
+/// The key in a file: a secret, though one that a group may share.
+fn network_key(path: &str) -> Option<Label> {
+    let file = std::fs::File::open(path).ok()?;
+    if file.metadata().ok()?.permissions().mode() & 0o004 != 0 {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(NETWORK_KEY_FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Label::new(text.trim().as_bytes()).filter(|key| !key.as_bytes().is_empty())
+}
+
 fn parse_turn(value: &str) -> Option<u32> {
     value.parse().ok().filter(|bytes| (TURN_BYTES_MIN..=TURN_BYTES_MAX).contains(bytes))
 }
@@ -365,6 +397,8 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_REGISTRATION_CACHE_BYTES" => "a number of bytes",
             "BELLWIRE_ALLOW" => "a list of users of this host, by commas: ids, names, and groups with @ before them (1000,alice,@hpc)",
             "BELLWIRE_NIC" => "\"own\" or \"host\" (the host's agent, bellwired)",
+            NETWORK => "the name of a virtual network, up to 32 bytes, together with BELLWIRE_NIC=host (bellwire vn list)",
+            NETWORK_KEY_FILE => "a file with the key of a virtual network, up to 32 bytes, that not everybody can read",
             "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",

@@ -14,8 +14,7 @@ use core::net::IpAddr;
 pub struct AgentConfig {
     /// The agent's address; `None`: the host's first agent.
     pub address: Option<IpAddr>,
-    /// The virtual network to be in; empty for the default one, the only one that `bellwired` has
-    /// so far.
+    /// The virtual network to be in; empty for the default one.
     pub network: Label,
     /// Its key.
     pub key: Label,

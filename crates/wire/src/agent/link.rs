@@ -62,6 +62,8 @@ pub(super) struct Attached {
     pub(super) number: u16,
     /// The agent's address.
     pub(super) agent: SocketAddr,
+    /// The tag of the virtual network.
+    pub(super) network: u64,
     /// The segment's memory: shows the next agent which endpoint this was.
     ticket: OwnedFd,
 }
@@ -144,13 +146,15 @@ impl Link {
                 Err(_) => return told(Told::Over(AgentFailure::HungUp)),
             };
             match ToProgram::load(&bytes[..received.len]) {
-                Some(ToProgram::Attached { number, sizes, agent }) if self.attached.is_none() => match attach(received.fds, number, sizes, agent) {
-                    Ok(attached) => {
-                        self.attached = Some(attached);
-                        told(Told::Attached);
+                Some(ToProgram::Attached { number, sizes, agent, network }) if self.attached.is_none() => {
+                    match attach(received.fds, sizes, (number, agent, network)) {
+                        Ok(attached) => {
+                            self.attached = Some(attached);
+                            told(Told::Attached);
+                        }
+                        Err(failure) => return told(Told::Over(failure)),
                     }
-                    Err(failure) => return told(Told::Over(failure)),
-                },
+                }
                 Some(ToProgram::Refused(reason)) => return told(Told::Over(AgentFailure::Refused(reason))),
                 Some(ToProgram::Listening(name, ready)) => told(Told::Listening(name, ready)),
                 _ => return told(Told::Over(AgentFailure::Misbehaved)),
@@ -159,9 +163,9 @@ impl Link {
     }
 }
 
-fn attach(fds: Vec<OwnedFd>, number: u16, sizes: Sizes, agent: SocketAddr) -> Result<Attached, AgentFailure> {
+fn attach(fds: Vec<OwnedFd>, sizes: Sizes, (number, agent, network): (u16, SocketAddr, u64)) -> Result<Attached, AgentFailure> {
     let Ok([segment, page]) = <[OwnedFd; 2]>::try_from(fds) else { return Err(AgentFailure::Misbehaved) };
     let ticket = rustix::io::fcntl_dupfd_cloexec(&segment, 0).map_err(|e| AgentFailure::Memory(MemoryError::os("fcntl(F_DUPFD)", e)))?;
     let end = ProgramEnd::map(segment, page, sizes)?;
-    Ok(Attached { end, number, agent, ticket })
+    Ok(Attached { end, number, agent, network, ticket })
 }

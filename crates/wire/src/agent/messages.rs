@@ -5,7 +5,7 @@
 //! ```text
 //!  program                                                              agent
 //!    ATTACH { number wanted, network, key } + bell (+ old segment) --->
-//!      <--- ATTACHED { number, sizes, address } + segment, page         or REFUSED { reason }
+//!      <--- ATTACHED { number, sizes, address, tag } + segment, page         or REFUSED { reason }
 //!    LISTEN { name } --->            <--- LISTENING { name, whether }
 //!    UNLISTEN { name } --->
 //!    RING --->                       (the program's bell is a pipe)
@@ -14,7 +14,7 @@
 use super::segment::{ADDRESS_BYTES, Sizes, load_address, store_address};
 use core::net::SocketAddr;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const ATTACH: u8 = 1;
 const ATTACHED: u8 = 2;
 const REFUSED: u8 = 3;
@@ -22,6 +22,8 @@ const LISTEN: u8 = 4;
 const UNLISTEN: u8 = 5;
 const LISTENING: u8 = 6;
 const RING: u8 = 7;
+
+const ATTACHED_BYTES: usize = 24 + ADDRESS_BYTES;
 
 /// Most bytes of a message.
 pub const MESSAGE_BYTES_MAX: usize = 80;
@@ -50,7 +52,7 @@ impl RefuseReason {
         match self {
             Self::Full => "it has no room for another endpoint (bellwired --endpoints)",
             Self::Quota => "this user has as many endpoints as one user may have (bellwired --user-endpoints)",
-            Self::Network => "there is no such virtual network",
+            Self::Network => "there is no such virtual network, this user is no member of it, or the key is another one (bellwire vn list)",
             Self::Version => "it speaks another version; install the same version of library and bellwired",
             Self::Limit => "it is out of memory or descriptors",
         }
@@ -116,6 +118,8 @@ pub enum ToProgram {
         sizes: Sizes,
         /// The agent's own address.
         agent: SocketAddr,
+        /// The tag of the network: the same for all who are in it. 0: the default one.
+        network: u64,
     },
     /// It is not.
     Refused(RefuseReason),
@@ -179,13 +183,14 @@ impl ToProgram {
     /// As it is sent.
     pub fn store(&self) -> Vec<u8> {
         match self {
-            Self::Attached { number, sizes, agent } => {
-                let mut b = vec![0; 16 + ADDRESS_BYTES];
+            Self::Attached { number, sizes, agent, network } => {
+                let mut b = vec![0; ATTACHED_BYTES];
                 (b[0], b[1]) = (ATTACHED, VERSION);
                 b[2..4].copy_from_slice(&number.to_ne_bytes());
                 b[8..12].copy_from_slice(&sizes.tx.to_ne_bytes());
                 b[12..16].copy_from_slice(&sizes.rx.to_ne_bytes());
-                b[16..].copy_from_slice(&store_address(agent));
+                b[16..16 + ADDRESS_BYTES].copy_from_slice(&store_address(agent));
+                b[16 + ADDRESS_BYTES..].copy_from_slice(&network.to_ne_bytes());
                 b
             }
             Self::Refused(reason) => vec![REFUSED, VERSION, *reason as u8, 0],
@@ -196,10 +201,11 @@ impl ToProgram {
     /// What an agent has sent. `None`: nonsense.
     pub fn load(b: &[u8]) -> Option<Self> {
         match (*b.first()?, b.len()) {
-            (ATTACHED, 40) if b[1] == VERSION => Some(Self::Attached {
+            (ATTACHED, ATTACHED_BYTES) if b[1] == VERSION => Some(Self::Attached {
                 number: Some(u16::from_ne_bytes(part(b, 2))).filter(|n| *n != 0)?,
                 sizes: Sizes::new(u32::from_ne_bytes(part(b, 8)), u32::from_ne_bytes(part(b, 12)))?,
                 agent: load_address(&part(b, 16))?,
+                network: u64::from_ne_bytes(part(b, 16 + ADDRESS_BYTES)),
             }),
             (REFUSED, 4) => {
                 use RefuseReason::{Full, Limit, Network, Quota, Version};
@@ -226,7 +232,7 @@ mod tests {
         }
         let agent = "10.1.2.3:7120".parse().unwrap();
         for message in [
-            ToProgram::Attached { number: 9, sizes: Sizes::new(1 << 16, 1 << 17).unwrap(), agent },
+            ToProgram::Attached { number: 9, sizes: Sizes::new(1 << 16, 1 << 17).unwrap(), agent, network: 1 << 63 | 5 },
             ToProgram::Refused(RefuseReason::Quota),
             ToProgram::Listening(7, true),
         ] {

@@ -201,6 +201,11 @@ impl AgentPort {
         self.own
     }
 
+    /// The tag of the virtual network, 0 for the default one: the same for all who are in it.
+    pub fn network(&self) -> u64 {
+        self.link.as_ref().and_then(|l| l.attached.as_ref()).map_or(0, |a| a.network)
+    }
+
     /// Whether there is an agent now.
     pub fn is_attached(&self) -> bool {
         self.link.as_ref().is_some_and(|l| l.attached.is_some())
@@ -260,10 +265,9 @@ impl AgentPort {
         if let Some(meanwhile) = &mut self.meanwhile.0 {
             return meanwhile();
         }
-        let left = until.since(clock()).0;
-        let time = rustix::event::Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+        let time = std::time::Duration::from_nanos(until.since(clock()).0).try_into().ok();
         // Interrupted: the caller looks again.
-        let _ = poll(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(&time));
+        let _ = poll(&mut [PollFd::new(&self.control, PollFlags::IN)], time.as_ref());
     }
 
     /// Takes what the agent has said.

@@ -61,6 +61,8 @@ pub struct ShmConfig {
     pub attach: Attach,
     /// Other users with whom there may be links, all of them guarded, if they allow this one's.
     pub allow: Allow,
+    /// The tag of the virtual network whose NICs there may be links with; 0: the default one.
+    pub network: u64,
 }
 
 /// The wire.
@@ -89,7 +91,7 @@ impl ShmWire {
     /// The kernel refuses memory or descriptors.
     pub fn open(config: ShmConfig) -> Result<Self, MemoryError> {
         membarrier::register();
-        let control = Control::new(config.allow.clone())?;
+        let control = Control::new(config.allow.clone(), config.network)?;
         let proof = Proof::new(&control.id, config.attach != Attach::Never && config.mode == ProtectionMode::Mapped)?;
         Ok(Self {
             config,

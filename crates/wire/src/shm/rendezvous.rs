@@ -93,6 +93,8 @@ pub(super) struct Control {
     pub id: NicId,
     user: u32,
     allow: Allow,
+    /// The tag of the virtual network.
+    network: u64,
     /// Not before this time is looked for other users' processes that wait, to say so.
     next_look: std::time::Instant,
     listeners: BTreeMap<u64, Listener>,
@@ -104,13 +106,13 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(allow: Allow) -> Result<Self, MemoryError> {
+    pub(super) fn new(allow: Allow, network: u64) -> Result<Self, MemoryError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| MemoryError::os("epoll_create1", e))?;
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|e| MemoryError::os("getrandom", e))?;
         let user = rustix::process::geteuid().as_raw();
         let next_look = std::time::Instant::now();
-        let mut control = Self { epoll, id, user, allow, next_look, listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1, reserve: None };
+        let mut control = Self { epoll, id, user, allow, network, next_look, listeners: BTreeMap::new(), handshakes: BTreeMap::new(), next: 1, reserve: None };
         control.restock();
         Ok(control)
     }
@@ -154,7 +156,7 @@ impl Control {
     }
 
     pub(super) fn listen(&mut self, local: &NetAddress) -> bool {
-        self.open_listener(&name_of_waiter(local), Some(*local), None, None).is_ok()
+        self.open_listener(&name_of_waiter(self.network, local), Some(*local), None, None).is_ok()
     }
 
     pub(super) fn unlisten(&mut self, local: &NetAddress) {
@@ -230,9 +232,9 @@ impl Control {
 /// Looks for the NIC at `remote`.
 pub(super) fn resolve(wire: &mut ShmWire, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
     let begun = match how {
-        Rendezvous::Client => look_up(wire, &name_of_waiter(remote)).and_then(|found| knock(wire, found, request)),
+        Rendezvous::Client => look_up(wire, &name_of_waiter(wire.control.network, remote)).and_then(|found| knock(wire, found, request)),
         Rendezvous::Peer => {
-            let name = name_of_pair(local, remote);
+            let name = name_of_pair(wire.control.network, local, remote);
             let pair = (*local, *remote);
             match wire.control.open_listener(&name, None, Some(request), Some(pair)) {
                 // Another request of ours waits there for the same peer; it would only meet
@@ -331,21 +333,23 @@ impl ShmWire {
 
     /// Whether a process of another user waits for an address.
     pub(crate) fn others_listen(&self, address: &NetAddress) -> bool {
-        !name_of_waiter(address).others(self.control.user).is_empty()
+        !name_of_waiter(self.control.network, address).others(self.control.user).is_empty()
     }
 }
 
-fn name_of_waiter(address: &NetAddress) -> OwnedName {
-    name('w', &[address])
+fn name_of_waiter(network: u64, address: &NetAddress) -> OwnedName {
+    name(network, 'w', &[address])
 }
 
 /// The name of two peers, the same from both sides.
-fn name_of_pair(a: &NetAddress, b: &NetAddress) -> OwnedName {
-    name('p', if a <= b { [a, b] } else { [b, a] }.as_slice())
+fn name_of_pair(network: u64, a: &NetAddress, b: &NetAddress) -> OwnedName {
+    name(network, 'p', if a <= b { [a, b] } else { [b, a] }.as_slice())
 }
 
-fn name(kind: char, addresses: &[&NetAddress]) -> OwnedName {
-    OwnedName { before: format!("bellwire/{}/", super::layout::VERSION), after: format!("/{kind}/{:032x}", names::hash_of(addresses)) }
+/// Programs of different virtual networks do not find each other.
+fn name(network: u64, kind: char, addresses: &[&NetAddress]) -> OwnedName {
+    let hash = names::hash_of(addresses) ^ u128::from(network);
+    OwnedName { before: format!("bellwire/{}/", super::layout::VERSION), after: format!("/{kind}/{hash:032x}") }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ fn address(host: &[u8], discriminator: &[u8]) -> NetAddress {
 }
 
 fn wire() -> ShmWire {
-    ShmWire::open(ShmConfig { mode: ProtectionMode::Guarded, host: vec![1], attach: Attach::Never, allow: Allow::NOBODY }).unwrap()
+    ShmWire::open(ShmConfig { mode: ProtectionMode::Guarded, host: vec![1], attach: Attach::Never, allow: Allow::NOBODY, network: 0 }).unwrap()
 }
 
 /// Turns until the wire says something.
@@ -29,12 +29,13 @@ fn next_event(wire: &mut ShmWire) -> WireEvent {
 fn names_tell_addresses_apart() {
     let a = address;
     let (x, y) = (a(&[127, 0, 0, 1], b"one"), a(&[127, 0, 0, 1], b"two"));
-    assert_ne!(name_of_waiter(&x).of(0), name_of_waiter(&y).of(0));
-    assert_ne!(name_of_waiter(&x).of(0), name_of_waiter(&x).of(1));
-    assert_eq!(name_of_pair(&x, &y).of(0), name_of_pair(&y, &x).of(0));
-    assert_ne!(name_of_waiter(&a(&[1], &[2, 3])).of(0), name_of_waiter(&a(&[1, 2], &[3])).of(0));
+    assert_ne!(name_of_waiter(0, &x).of(0), name_of_waiter(0, &y).of(0));
+    assert_ne!(name_of_waiter(0, &x).of(0), name_of_waiter(0, &x).of(1));
+    assert_eq!(name_of_pair(0, &x, &y).of(0), name_of_pair(0, &y, &x).of(0));
+    assert_ne!(name_of_waiter(0, &a(&[1], &[2, 3])).of(0), name_of_waiter(0, &a(&[1, 2], &[3])).of(0));
+    assert_ne!(name_of_waiter(1, &x).of(0), name_of_waiter(0, &x).of(0), "of another network");
     // With a suffix of 16 digits.
-    assert!(name_of_waiter(&x).of(u32::MAX).len() + 17 <= fd_passing::NAME_MAX);
+    assert!(name_of_waiter(0, &x).of(u32::MAX).len() + 17 <= fd_passing::NAME_MAX);
 }
 
 /// The process that answered the knock is gone before our answer to that: the request fails (and is
@@ -52,7 +53,7 @@ fn a_request_is_answered_when_the_peer_leaves_in_mid_handshake() {
                 assert!(matches!(next_event(&mut w), WireEvent::LinkUp { .. }));
             }
         }
-        let leaver = fd_passing::listen_abstract(name_of_waiter(&x).of(w.control.user).as_bytes()).unwrap();
+        let leaver = fd_passing::listen_abstract(name_of_waiter(0, &x).of(w.control.user).as_bytes()).unwrap();
         resolve(&mut w, 2, Rendezvous::Client, &y, &x);
         let socket = fd_passing::accept(leaver.as_fd()).unwrap().unwrap();
         let knock = fd_passing::receive(socket.as_fd(), &mut [0; message::BYTES]).unwrap();
