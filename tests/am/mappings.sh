@@ -43,7 +43,7 @@ refused 'BELLWIRE_AM=v3 BELLWIRE_AM_CREDITS=0' BELLWIRE_AM_CREDITS=0
 refused 'BELLWIRE_AM=v3 BELLWIRE_VIPL=/nowhere/libvipl.so.1' /nowhere
 mapping=native
 check '' "$bellwire" run -n 3 ./storm 3000 move
-for mapping in v3 v1; do
+for mapping in v3 v2 v1; do
     check '' ./calls
     check '' ./changes
     check "$guarded" ./changes
@@ -51,6 +51,8 @@ for mapping in v3 v1; do
         check "$way" ./exchange
         check "$way" "$bellwire" run -n 3 ./storm 2000
     done
+    check '' ./liar 100
+    check "$guarded" ./liar 100
     check '' ./mortality
     check "$guarded" ./mortality
     check '' "$bellwire" run -n 4 ./remote 50
@@ -68,6 +70,8 @@ for mapping in v3 v1; do
         done
         check "BELLWIRE_AM_CREDITS=$credits" ./mortality
         check "$guarded BELLWIRE_AM_CREDITS=$credits" ./mortality
+        check "BELLWIRE_AM_CREDITS=$credits" ./liar 1000
+        check "$guarded BELLWIRE_AM_CREDITS=$credits" ./liar 1000
     done
     check 'BELLWIRE_AM_CREDITS=2' "$bellwire" run -n 12 ./storm 1000
 done

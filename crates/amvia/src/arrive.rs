@@ -3,12 +3,12 @@
 //! runs its handler. Requests are queued, so that a poll that may not run their handlers takes
 //! answers from behind them.
 
+use crate::carrying::{NO_DATA, Taken, Write, words};
 use crate::core::Core;
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
-use crate::lane::{NO_DATA, Write};
 use crate::map::{Bulk, PeerSegment, State};
-use crate::record::{Cut, Departed, End, Record, Returned, status_from};
+use crate::record::{Cut, Departed, Record, Returned, status_from};
 use crate::vipl::Handle;
 use bellwire_am::tables::lies_within;
 use bellwire_am::{BULK_BYTES_MAX, Error, MEDIUM_BYTES_MAX, Operation, Status};
@@ -124,35 +124,38 @@ impl<H> Core<H> {
         };
         let Some(map) = self.maps.get_mut(&id) else { return Arrival::Nothing };
         let Some(lane) = map.lanes.get_mut(at) else { return Arrival::Nothing };
-        let (receive, length) = match lane.take_receive() {
-            None => return Arrival::Nothing,
-            Some(None) => {
+        let (receive, front, length) = match lane.take() {
+            Taken::Nothing => return Arrival::Nothing,
+            Taken::Moved => return Arrival::Moved,
+            Taken::Ended => {
                 self.broken(id);
                 return Arrival::Moved;
             }
-            Some(Some(taken)) => taken,
+            Taken::Wrong => return self.malformed(id),
+            Taken::Message { receive, at, length } => (receive, at, length),
         };
-        let Some(head) = Head::parse(&lane.words(receive), length) else { return self.malformed(id) };
-        let (base, memory) = lane.received(receive);
+        // SAFETY: so many bytes are readable, as `Taken::Message` says.
+        let words = unsafe { words(front) };
+        let Some(head) = Head::parse(&words, length) else { return self.malformed(id) };
         let start = head.start();
         let delivery = Delivery {
             map: id,
             lane: at,
             receive: Some(receive),
-            _memory: memory,
+            _memory: lane.keeper(),
             fetched: Vec::new(),
             endpoint: map.endpoint,
             source: map.peer,
             tag: head.tag,
             head,
-            payload: base.wrapping_add(start),
+            payload: front.wrapping_add(start),
             length: length - start,
             has_replied: false,
         };
         match head.kind {
             Kind::Segment => self.segment(&delivery),
             Kind::Heard => {
-                lane.post_receive(receive);
+                lane.recycle(receive);
                 map.is_segment_out = false;
                 if core::mem::take(&mut map.is_segment_new) {
                     self.tell_segment(id);
@@ -416,19 +419,16 @@ impl<H> Core<H> {
     /// A message is no longer read: its buffer may receive again.
     pub(crate) fn done_with(&mut self, delivery: &Delivery) {
         if let Some(receive) = delivery.receive
-            && let Some(lane) = self.maps.get(&delivery.map).and_then(|m| m.lanes.get(delivery.lane))
+            && let Some(lane) = self.maps.get_mut(&delivery.map).and_then(|m| m.lanes.get_mut(delivery.lane))
         {
-            lane.post_receive(receive);
+            lane.recycle(receive);
         }
     }
 
-    /// A peer has sent what cannot be: its connection ends.
+    /// A peer has sent what cannot be.
     #[cold]
     fn malformed(&mut self, id: u32) -> Arrival<H> {
-        if let Some(endpoint) = self.maps.get(&id).and_then(|m| self.endpoints.get_mut(&m.endpoint)) {
-            endpoint.counters.malformed += 1;
-        }
-        self.bury(id, &End { text: "the peer broke the rules".to_owned(), ..Status::Unreachable.into() });
+        self.broke_rules(id);
         Arrival::Moved
     }
 }

@@ -47,7 +47,7 @@ fn connect(inner: &Arc<Inner>, id: u32) {
     let mut at = 0;
     while let Some(lane) = wish.lanes.get(at) {
         let ask = Ask { from: wish.own, wanted: wish.peer.number(), lane: at as u8, credits: shared.credits };
-        match shared.nic.connect(lane.vi, &ask.address(), &to, FIND_MS) {
+        match shared.nic.connect(lane.vi.handle, &ask.address(), &to, FIND_MS) {
             Ok(_) if at + 1 < wish.lanes.len() => at += 1,
             Ok(offer) => {
                 let mut core = inner.core.enter(Claim::Visit);
@@ -74,7 +74,7 @@ fn connect(inner: &Arc<Inner>, id: u32) {
             }
             Err(code::TIMEOUT) if start.elapsed() < ANSWER_MAX && is_asking(inner, id) => {}
             Err(e) => {
-                let said = lane.cause().text;
+                let said = lane.vi.cause().text;
                 let text = match e {
                     _ if !said.is_empty() => said,
                     code::NO_MATCH => "nobody waits for connections there".to_owned(),

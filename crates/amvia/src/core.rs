@@ -9,10 +9,10 @@
 //!   promised.
 //! - C3: no call waits for a peer while it holds the core, but the end of an endpoint, for a time.
 
+use crate::carrying::{Data, NO_DATA, Slot, Target, Write};
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::head::{Head, Kind};
-use crate::lane::{Data, NO_DATA, Slot, Target, Write};
 use crate::map::{Bulk, Map, State, Waiting, segment_head};
 use crate::queues::Queues;
 use crate::record::{Departed, Record, Returned};
@@ -206,8 +206,10 @@ impl<H> Core<H> {
             return Ok(sent);
         }
         let lane = mapping.lane(kind);
-        let Some(slot) = self.take_slot(id, lane) else { return Ok(Sent::Wait) };
-        let mut head = Head { tag: translation.tag, ..Head::new(kind, request.handler, slot, request.args) };
+        let mut head = Head { tag: translation.tag, ..Head::new(kind, request.handler, 0, request.args) };
+        let bytes = head.start() + if kind == Kind::Medium { length } else { 0 };
+        let Some(slot) = self.take_slot(id, lane, bytes) else { return Ok(Sent::Wait) };
+        head.slot = slot;
         let sent = match request.what {
             What::Short => self.post(id, lane, slot, &head, NO_DATA),
             What::Medium(data) => self.post(id, lane, slot, &head, data),
@@ -265,14 +267,18 @@ impl<H> Core<H> {
         if known.is_some() { self.request(request) } else { Ok(Sent::Connect(id)) }
     }
 
-    /// A slot for a request, if there is one now.
+    /// A slot for a request of so many bytes, if there is one now.
     #[inline]
-    pub(crate) fn take_slot(&mut self, id: u32, lane: usize) -> Option<u16> {
+    pub(crate) fn take_slot(&mut self, id: u32, lane: usize, bytes: usize) -> Option<u16> {
         for _ in 0..2 {
-            match self.maps.get_mut(&id)?.lanes.get_mut(lane)?.take_slot() {
+            let map = self.maps.get_mut(&id)?;
+            if self.shared.mapping.shares_room() && !map.waiting.is_empty() {
+                return None;
+            }
+            match map.lanes.get_mut(lane)?.take_slot(bytes) {
                 Slot::None => return None,
                 Slot::Free(slot) => return Some(slot),
-                // Its answer has come, so it has left: its completion is in the queue, or will be.
+                // Another message may have left: its completion is in the queue, or will be.
                 Slot::Posted => self.retire(usize::MAX),
             }
         }
@@ -313,7 +319,7 @@ impl<H> Core<H> {
             let target = Target { address: segment.address + offset, handle: segment.handle, length: data.1 as u32 };
             // SAFETY: L3, P1: the memory stays until the write is over.
             unsafe { lane.post_write(slot, (from, handle), target, Write { cached: Some((from, handle)), _copy: None }) };
-            number = Some(lane.posted);
+            number = Some(lane.vi.posted);
         }
         // SAFETY: there is no payload.
         unsafe { lane.post(slot, &Head { told: map.told, ..*head }, NO_DATA) };
@@ -325,7 +331,7 @@ impl<H> Core<H> {
         if !self.shared.mapping.writes() {
             return self.maps.get(&id).is_none_or(|m| m.streams_done >= number);
         }
-        self.maps.get(&id).and_then(|m| m.lanes.get(lane)).is_none_or(|lane| lane.done >= number)
+        self.maps.get(&id).and_then(|m| m.lanes.get(lane)).is_none_or(|lane| lane.vi.done >= number)
     }
 
     /// Takes completed sends off the completion queues, at most so many of each.
@@ -358,7 +364,7 @@ impl<H> Core<H> {
         let mut buffer = None;
         for try_ in 0..2 {
             let Some(map) = self.maps.get_mut(&id) else { return false };
-            buffer = if map.waiting.is_empty() { map.lanes[at].take_answer() } else { None };
+            buffer = if map.waiting.is_empty() { map.lanes[at].take_answer(head.start() + payload.1) } else { None };
             if buffer.is_some() || try_ == 1 {
                 break;
             }
@@ -367,6 +373,10 @@ impl<H> Core<H> {
         let Some(map) = self.maps.get_mut(&id) else { return false };
         match buffer {
             Some(buffer) => leave(map, at, buffer, &head, payload, bulk),
+            None if map.waiting.len() > map.waiting_max() => {
+                self.broke_rules(id);
+                return false;
+            }
             None => {
                 let mut copy = vec![0; payload.1];
                 if payload.1 > 0 {
@@ -394,7 +404,8 @@ impl<H> Core<H> {
             let Some(map) = self.maps.get_mut(&id) else { continue };
             map.is_noted = false;
             while let Some(first) = map.waiting.front() {
-                let Some(buffer) = map.lanes.get_mut(first.lane).and_then(crate::lane::Lane::take_answer) else { break };
+                let bytes = first.head.start() + first.payload.len();
+                let Some(buffer) = map.lanes.get_mut(first.lane).and_then(|lane| lane.take_answer(bytes)) else { break };
                 if let Some(Waiting { lane, head, payload, bulk }) = map.waiting.pop_front() {
                     leave(map, lane, buffer, &head, (payload.as_ptr(), payload.len()), bulk);
                 }

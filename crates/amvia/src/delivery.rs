@@ -2,8 +2,8 @@
 //! A message that has come, from its arrival until its handler has returned.
 
 use crate::head::Head;
-use crate::lane::Memory;
 use crate::name::Name;
+use crate::vi::Memory;
 use std::sync::Arc;
 
 /// A message.

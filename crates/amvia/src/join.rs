@@ -56,7 +56,7 @@ impl<H> Core<H> {
         let shapes = shared.mapping.shapes(u32::from(shared.credits));
         let (Some(queues), Some(shape)) = (self.queues.first(), shapes.get(at)) else { return false };
         let Ok(lane) = Lane::new(&shared, queues, ptag, *shape) else { return false };
-        if shared.nic.accept(request, lane.vi).is_err() {
+        if shared.nic.accept(request, lane.vi.handle).is_err() {
             // The request is used up, or is to be refused: to refuse it is right in both cases.
             return false;
         }
@@ -73,7 +73,7 @@ impl<H> Core<H> {
             }
         };
         if let Some(map) = self.maps.get_mut(&id) {
-            self.vis.insert(lane.vi, (id, at));
+            self.vis.insert(lane.vi.handle, (id, at));
             map.state = State::Joining;
             map.lanes.push(lane);
         }

@@ -10,6 +10,9 @@
 //! messages are copied into a buffer and sent; bulk data goes by RDMA write from the program's
 //! memory, registered through the registration cache, and a send tells of it.
 //!
+//! Mapping v2: one VI, and all by RDMA write with immediate data, into a ring at the receiver that
+//! the sender manages; its room, not a number of buffers, says how many messages may be out.
+//!
 //! Mapping v1: three VIs, for short messages, mediums and bulk, each with credits of its own; bulk
 //! data goes in pieces, by send and receive.
 //!
@@ -23,7 +26,9 @@
 //! | `bundle.rs`, `send.rs`, `poll.rs`, `message.rs` | their calls: the lock, waiting, running handlers |
 //! | `core.rs`, `arrive.rs`, `life.rs`, `moving.rs` | the state of a bundle; messages leave and come; MAP objects begin and end; endpoints move |
 //! | `stream.rs`, `cut.rs` | v1: bulk data in pieces, replies that are fetched |
-//! | `map.rs`, `lane.rs`, `queues.rs` | a MAP object, its VI with memory, a bundle's completion queues |
+//! | `map.rs`, `lane.rs`, `queues.rs` | a MAP object, its VIs, a bundle's completion queues |
+//! | `vi.rs`, `carrying.rs`, `buffers.rs` | a VI with memory; what its users say to it; messages by send and receive |
+//! | `written.rs`, `ring.rs` | v2: messages by RDMA write, and where it may be written |
 //! | `endpoint.rs`, `record.rs`, `delivery.rs`, `head.rs`, `name.rs` | tables; requests that are out; messages that have come, and as bytes; names |
 //!
 //! The calls on a message's way are never inlined, so that they lie apart from the native layer's
@@ -36,7 +41,9 @@
 
 mod accept;
 mod arrive;
+mod buffers;
 mod bundle;
+mod carrying;
 mod connect;
 mod core;
 mod cut;
@@ -56,10 +63,13 @@ mod objects;
 mod poll;
 mod queues;
 mod record;
+mod ring;
 mod send;
 mod shared;
 mod stream;
+mod vi;
 mod vipl;
+mod written;
 
 pub use device::{Device, Region};
 pub use mapping::{CREDITS_DEFAULT, CREDITS_MAX, Mapping, from_env};

@@ -2,7 +2,6 @@
 //! How MAP objects begin and end, and what comes back then.
 
 use crate::core::Core;
-use crate::lane::Lane;
 use crate::map::{Map, State};
 use crate::record::{Departed, End};
 use bellwire_am::tables::Slot;
@@ -22,7 +21,8 @@ impl<H> Core<H> {
         let shapes = self.shared.mapping.shapes(credits.min(u32::from(self.shared.credits)).max(1));
         for (at, (lane, shape)) in map.lanes.iter_mut().zip(shapes).enumerate() {
             lane.window = wanted.min(shape.credits as u32).max(1);
-            self.vis.insert(lane.vi, (id, at));
+            self.vis.insert(lane.vi.handle, (id, at));
+            lane.opened();
         }
         self.noticed.extend(self.early.iter().filter(|vi| self.vis.contains_key(vi)).map(|vi| (*vi, 0)));
         self.early.retain(|vi| !self.vis.contains_key(vi));
@@ -32,9 +32,18 @@ impl<H> Core<H> {
     /// A VI says that its connection has ended.
     #[cold]
     pub(crate) fn broken(&mut self, id: u32) {
-        let Some(cause) = self.maps.get(&id).and_then(|m| m.lanes.first()).map(Lane::cause) else { return };
+        let Some(cause) = self.maps.get(&id).and_then(|m| m.lanes.first()).map(|lane| lane.vi.cause()) else { return };
         let status = if cause.by_peer { Status::BadEndpoint } else { Status::Unreachable };
         self.bury(id, &End { status, has_left: cause.by_peer, text: cause.text });
+    }
+
+    /// A peer has sent what cannot be: its connection ends.
+    #[cold]
+    pub(crate) fn broke_rules(&mut self, id: u32) {
+        if let Some(endpoint) = self.maps.get(&id).and_then(|m| self.endpoints.get_mut(&m.endpoint)) {
+            endpoint.counters.malformed += 1;
+        }
+        self.bury(id, &End { text: "the peer broke the rules".to_owned(), ..Status::Unreachable.into() });
     }
 
     /// A MAP object ends: requests that are out come back, and the endpoint hears of it.
@@ -48,7 +57,7 @@ impl<H> Core<H> {
         self.returns.extend(map.out().map(|record| (endpoint, record.returned(end))));
         (map.streams, map.fetches, map.streams_done) = (VecDeque::new(), VecDeque::new(), map.streams_begun);
         for lane in map.lanes.drain(..) {
-            self.vis.remove(&lane.vi);
+            self.vis.remove(&lane.vi.handle);
         }
         if let Some(endpoint_) = self.endpoints.get_mut(&endpoint) {
             if endpoint_.peers.get(&peer) == Some(&id) {
@@ -104,7 +113,7 @@ impl<H> Core<H> {
         loop {
             self.send_waiting();
             self.retire(usize::MAX);
-            let is_idle = |map: &Map| map.waiting.is_empty() && map.lanes.iter().all(Lane::is_idle);
+            let is_idle = |map: &Map| map.waiting.is_empty() && map.lanes.iter().all(|lane| lane.vi.is_idle());
             if self.maps.get(&id).is_none_or(is_idle) {
                 return true;
             }

@@ -5,10 +5,11 @@
 //! the receive buffer for an answer is that of its request, and answers need no credits. Besides
 //! there is at most one message about a segment out each way, and one that it has been heard.
 
+use crate::carrying::{CONTROL, Write};
 use crate::cut::{Arriving, Fetch, Stream};
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
-use crate::lane::{Lane, Write};
+use crate::lane::Lane;
 use crate::name::Name;
 use crate::record::{End, Record};
 use std::collections::{BTreeMap, VecDeque};
@@ -117,6 +118,12 @@ impl Map {
             waiting: VecDeque::new(),
             is_noted: false,
         }
+    }
+
+    /// How many answers may wait: one for each request of a peer that keeps to its credits, and
+    /// messages about segments.
+    pub(crate) fn waiting_max(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.records.len()).sum::<usize>() + CONTROL
     }
 
     /// Whether bulk data that the peer has written when it had heard of so many segments is in the

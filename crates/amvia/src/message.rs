@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a handler gets: the message, and the right to reply once.
 
+use crate::carrying::{Data, NO_DATA, Write};
 use crate::core::Core;
 use crate::head::{Head, Kind};
-use crate::lane::{Data, NO_DATA, Write};
 use crate::map::{Bulk, State};
 use crate::name::Name;
 use crate::objects::{Handler, Message};

@@ -60,8 +60,8 @@ impl<H> Core<H> {
         for map in of {
             let Some(moved) = self.maps.remove(&map) else { continue };
             for (at, lane) in moved.lanes.iter().enumerate() {
-                self.vis.remove(&lane.vi);
-                to.vis.insert(lane.vi, (map, at));
+                self.vis.remove(&lane.vi.handle);
+                to.vis.insert(lane.vi.handle, (map, at));
             }
             if moved.is_noted {
                 self.waiting.retain(|waiting| *waiting != map);

@@ -2,10 +2,10 @@
 //! Polling and waiting: messages are handled on the calling thread, with no lock held.
 
 use crate::arrive::Step;
+use crate::carrying::NO_DATA;
 use crate::core::Core;
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
-use crate::lane::NO_DATA;
 use crate::map::State;
 use crate::objects::{Bundle, Handler, Message};
 use crate::vipl::INFINITE;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests as programs send them: at once if they can leave, else polling meanwhile.
 
+use crate::carrying::Data;
 use crate::connect;
 use crate::core::{Request, Sent, What};
-use crate::lane::Data;
 use crate::objects::Bundle;
 use bellwire_am::{EndpointId, Error, Status};
 use bellwire_memory::token::thread_id;

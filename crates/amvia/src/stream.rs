@@ -5,11 +5,11 @@
 //! one runs the handler. A reply that is too long for the VI of its request is held by its sender,
 //! and fetched in parts by the requester.
 
+use crate::carrying::{Data, NO_DATA};
 use crate::core::{Core, Request, Sent, What};
 use crate::cut::{Fetch, Stream};
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
-use crate::lane::{Data, NO_DATA};
 use crate::map::State;
 use crate::record::{Cut, Record};
 use bellwire_am::{BULK_BYTES_MAX, MEDIUM_BYTES_MAX, Status};
@@ -64,7 +64,7 @@ impl<H> Core<H> {
         if map.streams.is_empty() && !is_fetching {
             return false;
         }
-        let Some(slot) = self.take_slot(id, LANE) else { return false };
+        let Some(slot) = self.take_slot(id, LANE, 0) else { return false };
         let Some(map) = self.maps.get_mut(&id) else { return false };
         let (head, payload, record): (Head, Data, Record) = if let Some(fetch) = map.fetches.iter_mut().find(|fetch| fetch.asked < fetch.length) {
             let n = PIECE.min(fetch.length - fetch.asked);

@@ -15,6 +15,11 @@ use bellwire_vipl_abi::{FILE_NAMES, MemAttributes, NicAttributes, ViAttributes, 
 pub(crate) const RELIABLE_DELIVERY: c_ushort = 2;
 pub(crate) const CONTROL_SEND: u16 = control::OP_SENDRECV;
 pub(crate) const CONTROL_RDMA_WRITE: u16 = control::OP_RDMAWRITE;
+pub(crate) const CONTROL_IMMEDIATE: u16 = control::IMMEDIATE;
+/// `VIP_STATUS_OP_MASK` with `VIP_STATUS_IMMEDIATE`, and what they are of a receive that an RDMA
+/// write with immediate data has taken.
+pub(crate) const STATUS_OP_MASK: u32 = 0xF_0000;
+pub(crate) const STATUS_WRITTEN: u32 = 0xB_0000;
 pub(crate) const INFINITE: c_ulong = 0xFFFF_FFFF;
 /// `VIPX_BY_PEER`, `VIPX_CAUSE_DISCONNECTED`.
 pub(crate) const BY_PEER: u32 = 2;
