@@ -8,11 +8,11 @@ export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 unset BELLWIRE_VIPL BELLWIRE_MODE BELLWIRE_ADDRESS BELLWIRE_UDP BELLWIRE_SHM BELLWIRE_JOB_VIA BELLWIRE_JOB_TIMEOUT_S
 good=0 bad=0
 
-# refused STATUS TEXT COMMAND..: it ends with that status and says that text, on its standard error or output, and nothing of a panic.
+# refused STATUS TEXT COMMAND..: it ends (a measurement takes a minute beside many others) with that status and says that text, on its standard error or output, and nothing of a panic.
 refused() {
     local status=$1 text=$2 said is
     shift 2
-    said=$(timeout 30 "$@" 2>&1 </dev/null)
+    said=$(timeout 300 "$@" 2>&1 </dev/null)
     is=$?
     if [ "$is" = "$status" ] && [[ $said == *"$text"* ]] && [[ $said != *panicked* ]]; then
         good=$((good + 1))

@@ -27,8 +27,13 @@ use std::net::SocketAddr;
 const LISTENER: u64 = 1 << 40;
 const NETWORK: u64 = 1 << 41;
 const STOP: u64 = 1 << 42;
-/// While there is traffic, rounds between two looks at connections.
+/// While there is traffic, rounds between two looks at connections, and the time, if that is over
+/// sooner: a round of many endpoints takes long.
 const ROUNDS_PER_LOOK: u32 = 16;
+const LOOK_TIME: Duration = Duration::from_micros(500);
+/// Of what is ready, taken at a time; and times, before the endpoints have another round.
+const EVENTS: usize = 128;
+const TIMES_PER_LOOK: usize = 8;
 /// While there is none, rounds between two looks at connections.
 const IDLE_ROUNDS_PER_LOOK: u32 = 2;
 /// While there is traffic, rounds between two looks at a socket that had nothing the last time.
@@ -99,6 +104,7 @@ pub struct Agent {
     pub(crate) counters: Counters,
     pub(crate) began: Instant,
     pub(crate) now: Instant,
+    looked_at: Instant,
     rounds: u32,
     /// The last look at the socket found something.
     network_is_busy: bool,
@@ -164,6 +170,7 @@ impl Agent {
             counters: Counters::default(),
             began: now,
             now,
+            looked_at: now,
             rounds: 0,
             network_is_busy: false,
             must_stop: false,
@@ -315,7 +322,7 @@ impl Agent {
             busy |= self.look_at_network();
         }
         let rounds_per_look = if busy { ROUNDS_PER_LOOK } else { IDLE_ROUNDS_PER_LOOK };
-        if self.rounds.is_multiple_of(rounds_per_look) {
+        if self.rounds.is_multiple_of(rounds_per_look) || self.looked_at + LOOK_TIME <= self.now {
             busy |= self.look(Some(Duration(0)));
         }
         if busy && self.release_at == Instant::NEVER {
@@ -368,7 +375,22 @@ impl Agent {
 
     /// Waits until something happens, for so long at most, and takes it. Whether something did.
     fn look(&mut self, time: Option<Duration>) -> bool {
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
+        let mut found = self.take_events(time);
+        let busy = found > 0;
+        for _ in 1..TIMES_PER_LOOK {
+            // Endpoints may be many thousands, each of which rings.
+            if found < EVENTS {
+                break;
+            }
+            found = self.take_events(Some(Duration(0)));
+        }
+        self.looked_at = self.now;
+        busy
+    }
+
+    /// As [`look`](Self::look), some events at most; how many.
+    fn take_events(&mut self, time: Option<Duration>) -> usize {
+        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; EVENTS];
         let time = time.map(|t| rustix::event::Timespec { tv_sec: (t.0 / 1_000_000_000) as i64, tv_nsec: (t.0 % 1_000_000_000) as i64 });
         // A signal is a wake-up without a reason.
         let n = epoll::wait(&self.epoll, &mut events[..], time.as_ref()).unwrap_or(0);
@@ -381,7 +403,7 @@ impl Agent {
                 connection => self.hear(connection as usize),
             }
         }
-        n > 0
+        n
     }
 
     /// Sleeps until there is something to do.

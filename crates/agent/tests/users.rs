@@ -3,7 +3,8 @@
 //! duplication and reordering between the agents: each message is handled once, in order. Needs
 //! root and `ip`; without them the test says so and does nothing.
 //!
-//! BELLWIRE_AGENT_ENDPOINTS (default 20) is the number of endpoints of each process.
+//! BELLWIRE_AGENT_ENDPOINTS (default 20) is the number of endpoints of each process, and
+//! BELLWIRE_AGENT_FRAMES (default 7) that of the frames of each agent.
 
 mod common;
 
@@ -14,6 +15,7 @@ use bellwire_wire::agent::{AgentConfig as PortConfig, AgentPort};
 use bellwire_wire::packet::{PacketPort, PacketWire};
 use bellwire_wire::udp::host_address;
 use bellwire_wire::{LinkId, Received, Rendezvous, Sent, Wire, WireEvent};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Child, Command, Stdio};
 
@@ -25,6 +27,10 @@ const FAULTS: &str = "loss=0.1,dup=0.1,reorder=0.1,seed=5";
 
 fn endpoints() -> usize {
     std::env::var("BELLWIRE_AGENT_ENDPOINTS").ok().and_then(|n| n.parse().ok()).unwrap_or(20)
+}
+
+fn frames() -> String {
+    std::env::var("BELLWIRE_AGENT_FRAMES").unwrap_or_else(|_| "7".to_owned())
 }
 
 /// Processes alternate between the hosts.
@@ -96,6 +102,9 @@ impl Nic {
 
 /// What one of the processes does.
 fn process(number: usize) {
+    // Some descriptors for each endpoint.
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let at = SocketAddr::new(host_of(number), 0);
     let mut nics: Vec<Nic> = (0..endpoints())
         .map(|i| {
@@ -109,9 +118,10 @@ fn process(number: usize) {
         .collect();
     let next = (number + 1) % PROCESSES;
     let began = nics[0].wire.port().now();
-    let mut told = false;
-    // After the end the peers may still want acknowledgements: until the parent ends it.
-    while nics[0].wire.port().now() < began + Duration::from_millis(240_000) {
+    let (mut told, mut moved, mut handled) = (false, began, 0);
+    // After the end the peers may still want acknowledgements: until the parent ends it, or nothing
+    // happens any more.
+    while nics[0].wire.port().now() < moved + Duration::from_millis(240_000) {
         for (i, nic) in nics.iter_mut().enumerate() {
             if !nic.asked {
                 nic.asked = true;
@@ -119,9 +129,13 @@ fn process(number: usize) {
             }
             nic.turn();
         }
+        let now: u64 = nics.iter().flat_map(|nic| &nic.links).map(|l| l.got).sum();
+        if now != handled {
+            (handled, moved) = (now, nics[0].wire.port().now());
+        }
         if !told && nics.iter().all(Nic::is_done) {
             told = true;
-            eprintln!("done {number} after {} ms", nics[0].wire.port().now().since(began).0 / 1_000_000);
+            eprintln!("done {number}: {handled} messages after {} ms", nics[0].wire.port().now().since(began).0 / 1_000_000);
         }
         std::thread::yield_now();
     }
@@ -169,7 +183,20 @@ fn two_hosts_of_three_users_each() {
             ip(&format!("-n {space} addr add {host}/24 dev eth0")) && ip(&format!("-n {space} link set eth0 up")) && ip(&format!("-n {space} link set lo up"))
         );
         let mut agent = Command::new("ip");
-        agent.args(["netns", "exec", space, env!("CARGO_BIN_EXE_bellwired"), "--address", host, "--frames", "7", "--stay-us", "1000", "--faults", FAULTS]);
+        agent.args([
+            "netns",
+            "exec",
+            space,
+            env!("CARGO_BIN_EXE_bellwired"),
+            "--address",
+            host,
+            "--frames",
+            &frames(),
+            "--stay-us",
+            "1000",
+            "--faults",
+            FAULTS,
+        ]);
         world.children.push(agent.spawn().unwrap());
     }
     // Where any user may execute it.
