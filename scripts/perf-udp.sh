@@ -40,7 +40,7 @@ trap 'rm -f "$json"; rm -rf "$tools"' EXIT
 timeout=$(command -v timeout)
 ip=$(PATH=$PATH:/usr/sbin:/sbin command -v ip) && ln -s "$ip" "$tools/ip"
 command=$(command -v "$bellwire") || { echo "no $bellwire"; exit 1; }
-quick() { env PATH="$tools" "$timeout" 60 "$command" perf --wire udp --compare --quick --rounds 1 --make-up 0 --quiet --json "$json" "$@"; }
+quick() { env PATH="$tools" "$timeout" 400 "$command" perf --wire udp --compare --quick --rounds 1 --make-up 0 --quiet --json "$json" "$@"; }
 
 check "over loopback" quick --only lat,rate,write,wait > /dev/null
 figures udp-loopback
