@@ -162,8 +162,9 @@ static int any_bytes(char *at, int nbytes) {
 /* A message that is nearly right. Its bytes. */
 static uint32_t speech(char *at) {
     uint64_t words[5];
-    const int kind = 1 + (int)rnd(rnd(8) ? 15 : 255), args = (int)rnd(rnd(8) ? 3 : 256), is_data = rnd(3) == 0;
-    const int payload = is_data ? (int)rnd(MOST) : 0;
+    const int kind = 1 + (int)(rnd(6) ? rnd(4) : rnd(rnd(8) ? 15 : 255)), args = (int)rnd(rnd(16) ? 3 : 256);
+    const int has_data = kind == 2 || kind == 6 || (mapping == 1 && (kind == 3 || kind == 12));
+    const int payload = (has_data ? rnd(8) != 0 : rnd(20) == 0) ? (int)rnd(MOST) : 0;
     int i;
     at[0] = (char)kind;
     at[1] = (char)rnd(rnd(4) ? 6 : 256);
@@ -174,7 +175,12 @@ static uint32_t speech(char *at) {
     at[6] = (char)rnd(3);
     at[7] = 0;
     words[1] = rnd(8) ? TAG : rnd(1000);
-    for (i = 2; i < 5; i++) words[i] = rnd(4) == 0 ? 0 : rnd(4) == 0 ? UINT64_MAX - rnd(100) : rnd(3) ? (uint64_t)(payload != 0 ? payload : (int)rnd(SEGMENT)) : rnd(1u << 30);
+    words[2] = rnd(SEGMENT / 2);
+    words[3] = mapping == 1 ? (uint64_t)payload : rnd(MOST);
+    words[4] = rnd(2) ? (uint64_t)payload : 1 + rnd(3);
+    for (i = 2; i < 5; i++) {
+        if (rnd(20) == 0) words[i] = rnd(2) ? UINT64_MAX - rnd(100) : rnd(1u << 30);
+    }
     memcpy(at + 8, words + 1, 32);
     any_bytes(at + 40, 64);
     return (uint32_t)(40 + 8 * (((args < 17 ? args : 16) + 1) / 2) + payload);
@@ -230,8 +236,8 @@ static int flood(VIP_VI_HANDLE vi) {
     head[0] = 2;
     head[1] = ECHO_M;
     memcpy(head + 8, &tag, sizeof tag);
-    for (i = 0; i < 2000 && put(vi, MOST, MOST, 0); i++) {}
-    return i < 2000;
+    for (i = 0; i < 20000 && put(vi, MOST, MOST, 0); i++) {}
+    return i < 20000;
 }
 
 static int speak(VIP_VI_HANDLE vi) {
