@@ -10,8 +10,9 @@ use bellwire_wire::agent::segment::{AgentEnd, Kind};
 use bellwire_wire::agent::{SHOWN_BYTES, directory, is_data};
 use std::net::{IpAddr, SocketAddr};
 
-/// Datagrams of other agents taken in a round.
-const DATAGRAMS_PER_ROUND: usize = 64;
+/// Datagrams of other agents taken in a round: with thousands of endpoints a round is long, and the
+/// kernel drops what its buffer has no room for meanwhile.
+const DATAGRAMS_PER_ROUND: usize = 1024;
 
 /// A packet, where it lies.
 #[derive(Clone, Copy)]
