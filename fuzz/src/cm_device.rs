@@ -103,8 +103,8 @@ fn machine() -> &'static Machine {
 /// The page for answers, as bytes.
 fn page() -> &'static mut [u8] {
     let at = core::ptr::with_exposed_provenance_mut::<u8>(machine().page);
-    // SAFETY: the page of `machine`, which is mapped for good; the callers hold no other reference
-    // to it, and the device writes it by the kernel while there is none.
+    // SAFETY: the page of `machine`, which is mapped for good. A caller has one reference at a time,
+    // and none while the device writes the page.
     unsafe { core::slice::from_raw_parts_mut(at, PAGE) }
 }
 

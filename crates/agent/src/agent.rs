@@ -20,6 +20,7 @@ use bellwire_wire::clock::clock;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -47,7 +48,7 @@ pub(crate) const COMMAND_BYTES_MAX: usize = 4096;
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 
 /// What an agent has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Endpoints attached.
     pub attached: u64,

@@ -11,7 +11,7 @@
 //!
 //! An answer to what cannot be done is `{"error":"why"}`.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Counters};
 use crate::networks::VirtualNetwork;
 use bellwire_time::Duration;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,25 @@ enum Command {
 #[serde(rename_all = "lowercase")]
 enum Question {
     Status,
+}
+
+/// The answer to `{"ask":"status"}`.
+#[derive(Serialize)]
+struct Status {
+    format: u32,
+    address: String,
+    frames: usize,
+    resident: usize,
+    waiting: usize,
+    endpoints: usize,
+    networks: usize,
+    faults: u64,
+    loads: u64,
+    unloads: u64,
+    #[serde(flatten)]
+    counters: Counters,
+    users_in_all: usize,
+    users: Vec<User>,
 }
 
 /// What a user has.
@@ -72,7 +91,7 @@ impl Agent {
             Ok(Command::Networks(after)) => return self.list_networks(&after, self.is_owner(uid)),
             Ok(_) if !self.is_owner(uid) => Err("only root and the agent's user change networks".to_owned()),
             Ok(Command::Make(network)) => self.networks.make(network),
-            // Whoever is in it hears that it is over.
+            // Its endpoints end with it.
             Ok(Command::Remove(name)) => self.networks.remove(&name).map(|tag| self.end_network(tag)),
         };
         match done {
@@ -119,31 +138,23 @@ impl Agent {
         let mut users: Vec<User> = users.into_values().collect();
         users.sort_by_key(|user| core::cmp::Reverse(user.endpoints));
         users.truncate(USERS_SHOWN);
-        let (residency, counters) = (self.residency.statistics(), self.counters);
-        json!({
-            "format": 1,
-            "address": self.network.own().to_string(),
-            "frames": self.config.frames,
-            "resident": self.resident.len(),
-            "waiting": self.residency.waiting(),
-            "endpoints": self.endpoints.count(),
-            "networks": self.networks.list().len(),
-            "faults": residency.faults,
-            "loads": residency.loads,
-            "unloads": residency.unloads,
-            "attached": counters.attached,
-            "refused": counters.refused,
-            "broken": counters.broken,
-            "foreign": counters.foreign,
-            "not_resident": counters.not_resident,
-            "dropped": counters.dropped,
-            "packets": counters.packets,
-            "datagrams": counters.datagrams,
-            "sleeps": counters.sleeps,
-            "users_in_all": count,
-            "users": users,
-        })
-        .to_string()
+        let residency = self.residency.statistics();
+        let status = Status {
+            format: 1,
+            address: self.network.own().to_string(),
+            frames: self.config.frames,
+            resident: self.resident.len(),
+            waiting: self.residency.waiting(),
+            endpoints: self.endpoints.count(),
+            networks: self.networks.list().len(),
+            faults: residency.faults,
+            loads: residency.loads,
+            unloads: residency.unloads,
+            counters: self.counters,
+            users_in_all: count,
+            users,
+        };
+        json!(status).to_string()
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct VirtualNetwork {
 }
 
 impl VirtualNetwork {
-    /// What packets carry; never 0, which is the default network's.
+    /// The number that its packets carry. It is never 0, which is that of the default network.
     pub(crate) fn tag(&self) -> u64 {
         let mut hash = Sha256::new();
         // With its length in front, a key cannot pass for a part of a name.

@@ -15,13 +15,13 @@
 //!   are not are free or belong to the holder of the core. A receive buffer is the core's from its
 //!   completion until it is posted again.
 
-use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, write_of};
+use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, send_of, write_of};
 use crate::head::Head;
 use crate::mapping::Shape;
 use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::vi::{Memory, Vi};
-use crate::vipl::{CONTROL_SEND, Descriptor, Handle, Segment};
+use crate::vipl::Handle;
 use bellwire_am::Error;
 use bellwire_memory::bytes;
 use std::sync::Arc;
@@ -71,10 +71,8 @@ impl Buffers {
     /// Posts a receive buffer.
     pub(crate) fn recycle(&self, vi: &Vi, receive: usize) {
         let segment = vi.segment(self.buffer(vi, self.sends() + receive), self.bytes);
-        let made =
-            Descriptor { segment_count: 1, control: CONTROL_SEND, length: self.bytes as u32, segments: [segment, Segment::default()], ..Descriptor::default() };
         // SAFETY: L2: it is not posted; its buffer is the library's from now on.
-        unsafe { vi.post_receive(receive, made) };
+        unsafe { vi.post_receive(receive, send_of(segment)) };
     }
 
     #[inline]
@@ -118,14 +116,7 @@ impl Buffers {
             // SAFETY: L2, and the caller's promise; the copy allows that others write the payload.
             unsafe { bytes::copy(at.wrapping_add(start), payload.0, payload.1) };
         }
-        let length = start + payload.1;
-        let made = Descriptor {
-            segment_count: 1,
-            control: CONTROL_SEND,
-            length: length as u32,
-            segments: [vi.segment(at, length), Segment::default()],
-            ..Descriptor::default()
-        };
+        let made = send_of(vi.segment(at, start + payload.1));
         // SAFETY: L2: the buffer and its descriptors are the library's from now on.
         unsafe { vi.post_send(2 * usize::from(buffer) + 1, made) };
         if let Some(is_posted) = self.is_posted.get_mut(usize::from(buffer)) {

@@ -5,7 +5,7 @@
 //! request has promised, a segment as `AM_SetSeg` asks, a copy in `Write::_copy`.
 
 use crate::head::HEAD_BYTES_MAX;
-use crate::vipl::{CONTROL_RDMA_WRITE, Descriptor, Segment};
+use crate::vipl::{CONTROL_RDMA_WRITE, CONTROL_SEND, Descriptor, Segment};
 use bellwire_memory::bytes;
 
 /// Messages about segments that may be out, each way: one, and that one has been heard.
@@ -58,6 +58,11 @@ pub(crate) struct Target {
     pub address: u64,
     pub handle: u32,
     pub length: u32,
+}
+
+/// The descriptor of a message that is sent or received.
+pub(crate) fn send_of(segment: Segment) -> Descriptor {
+    Descriptor { segment_count: 1, control: CONTROL_SEND, length: segment.length, segments: [segment, Segment::default()], ..Descriptor::default() }
 }
 
 /// The descriptor of a write.

@@ -19,7 +19,7 @@
 //!   ring. It stays until its write has completed (`Filling::has_left`).
 //! - A3: a descriptor in `free` is not posted.
 
-use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, write_of};
+use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, send_of, write_of};
 use crate::head::{HEAD_BYTES_MAX, Head};
 use crate::mapping::Shape;
 use crate::queues::Queues;
@@ -81,13 +81,7 @@ impl Written {
         let ring = size as usize * UNIT;
         let arena = Arc::new(Memory::new(shared, ring + OVER, ptag, true)?);
         let vi = Vi::new(shared, queues, ptag, (sends, receives), 2 * UNIT + ring)?;
-        let greeting = Descriptor {
-            segment_count: 1,
-            control: CONTROL_SEND,
-            length: GREETING_BYTES as u32,
-            segments: [vi.segment(vi.room(UNIT), GREETING_BYTES), Segment::default()],
-            ..Descriptor::default()
-        };
+        let greeting = send_of(vi.segment(vi.room(UNIT), GREETING_BYTES));
         // SAFETY: it is not posted; the room for the peer's greeting is the library's from now on.
         unsafe { vi.post_receive(0, greeting) };
         for receive in 1..receives {
@@ -104,13 +98,7 @@ impl Written {
         let at = vi.room(0);
         // SAFETY: the first unit of the room is the greeting's.
         unsafe { bytes::copy(at, words.as_ptr().cast(), GREETING_BYTES) };
-        let made = Descriptor {
-            segment_count: 1,
-            control: CONTROL_SEND,
-            length: GREETING_BYTES as u32,
-            segments: [vi.segment(at, GREETING_BYTES), Segment::default()],
-            ..Descriptor::default()
-        };
+        let made = send_of(vi.segment(at, GREETING_BYTES));
         self.post_next(vi, made, 0, None);
     }
 

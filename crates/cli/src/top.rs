@@ -19,7 +19,7 @@ use bellwire_report::output;
 
 const LONG_ABOUT: &str = "\
 Shows the NICs of running processes of this user and their virtual interfaces: messages and bytes a second, the ways that data went, waits and errors. \
-The processes are not stopped and pay for an answer only when they are asked.
+The processes are not stopped and pay for an answer only when they are asked. The host's agents (bellwired) that are root's or this user's own follow, with endpoints, frames and users.
 
 On a terminal the view is refreshed every --interval until q is pressed; in a pipe each view is printed below the last.";
 

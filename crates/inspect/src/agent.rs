@@ -7,47 +7,64 @@
 //! times are bounded, text is made printable, fields that are missing are zero.
 
 use crate::error::{Error, printable};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with};
+use crate::stat::{await_input, unix_sockets};
+use bellwire_memory::{MemoryError, fd_passing};
+use bellwire_wire::agent::{AgentError, AgentFailure, connect, name_of_agent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::fs;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// Longest answer that is taken, bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// How long an agent may take.
-const TIME_MAX: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+const TIME_MAX: Duration = Duration::from_secs(2);
 /// Most agents that are found, and most networks of one.
 const AGENTS_MAX: usize = 64;
 const NETWORKS_MAX: usize = 1 << 16;
-/// Beginning of the sockets' names; the agent's address follows.
-const PREFIX: &str = "bellwire/agent/";
 
-/// What an agent has done, and has.
+/// What an agent has done since it began, and has.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default)]
-#[allow(missing_docs, reason = "named as in the answer; docs/guide/agent.md says what they are")]
 pub struct Status {
+    /// The UDP address of the agent: IP address and port.
     pub address: String,
+    /// Endpoints that it serves at a time.
     pub frames: u64,
+    /// Endpoints that it serves now.
     pub resident: u64,
+    /// Endpoints that wait for a frame.
     pub waiting: u64,
+    /// Endpoints that are attached.
     pub endpoints: u64,
+    /// Virtual networks, without that of everybody.
     pub networks: u64,
+    /// Times that an endpoint wanted to be served and was not.
     pub faults: u64,
+    /// Endpoints loaded into frames, so far.
     pub loads: u64,
+    /// Endpoints that have left their frames, so far.
     pub unloads: u64,
+    /// Endpoints attached, so far.
     pub attached: u64,
+    /// Programs refused, so far.
     pub refused: u64,
+    /// Endpoints ended because their program broke the rules.
     pub broken: u64,
+    /// Packets to an endpoint of another network.
     pub foreign: u64,
+    /// Packets refused because their receiver was not served.
     pub not_resident: u64,
+    /// Packets lost because their receiver's ring was full.
     pub dropped: u64,
+    /// Packets that endpoints sent.
     pub packets: u64,
+    /// Datagrams that came from other agents.
     pub datagrams: u64,
+    /// Times that the agent has slept.
     pub sleeps: u64,
+    /// Users that have endpoints.
     pub users_in_all: u64,
     /// Those with most endpoints.
     pub users: Vec<User>,
@@ -83,9 +100,9 @@ pub struct Network {
 
 /// The addresses of the agents of this host, sorted.
 pub fn find() -> Vec<IpAddr> {
-    let table = fs::read("/proc/net/unix").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let name = |line: &str| line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(PREFIX)?.parse().ok();
-    let mut found: Vec<IpAddr> = table.lines().filter_map(name).collect();
+    let first = String::from_utf8_lossy(&name_of_agent(None)).into_owned();
+    let name = |line: &str| line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(&first)?.strip_prefix('/')?.parse().ok();
+    let mut found: Vec<IpAddr> = unix_sockets().lines().filter_map(name).collect();
     found.sort();
     found.dedup();
     found.truncate(AGENTS_MAX);
@@ -94,22 +111,26 @@ pub fn find() -> Vec<IpAddr> {
 
 /// Asks the agent of an address, or the host's first one.
 fn ask(address: Option<IpAddr>, command: &Value) -> Result<Value, Error> {
-    let name = address.map_or_else(|| "bellwire/agent".to_owned(), |ip| format!("{PREFIX}{ip}"));
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-    if connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?).is_err() {
-        let at = address.map_or(String::new(), |ip| format!(" --address {ip}"));
-        return Err(Error::failed(format!("no agent accepts at @{name}; start bellwired{at}")));
-    }
-    let uid = socket_peercred(&socket)?.uid;
-    if !uid.is_root() && uid != rustix::process::geteuid() {
-        return Err(Error::failed(format!("the process at @{name} is user {}'s; only root's agent and your own are asked", uid.as_raw())));
-    }
-    send(&socket, command.to_string().as_bytes(), SendFlags::NOSIGNAL)?;
-    if poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&TIME_MAX))? == 0 {
-        return Err(Error::failed("the agent does not answer"));
-    }
+    let failed = |e: MemoryError| Error::failed(format!("the agent: {e}"));
+    let deadline = Instant::now() + TIME_MAX;
+    let socket = connect(address).map_err(|failure| match failure {
+        AgentFailure::NobodyThere => {
+            let at = address.map_or(String::new(), |ip| format!(" --address {ip}"));
+            Error::failed(format!("no agent accepts at @{}; start bellwired{at}", String::from_utf8_lossy(&name_of_agent(address))))
+        }
+        failure => Error::failed(AgentError { address, failure }.to_string()),
+    })?;
+    fd_passing::send(socket.as_fd(), command.to_string().as_bytes(), &[]).map_err(failed)?;
     let mut text = vec![0; ANSWER_BYTES_MAX];
-    let (length, _) = recv(&socket, text.as_mut_slice(), RecvFlags::empty())?;
+    let length = loop {
+        await_input(socket.as_fd(), deadline)?;
+        match fd_passing::receive(socket.as_fd(), &mut text) {
+            Ok(received) => break received.len,
+            // The wait was interrupted.
+            Err(MemoryError::WouldBlock) => {}
+            Err(e) => return Err(failed(e)),
+        }
+    };
     let answer: Value = match serde_json::from_slice(text.get(..length).unwrap_or_default()) {
         Ok(answer) => answer,
         Err(_) => return Err(Error::failed("the agent's answer makes no sense; is bellwired of this version?")),
@@ -127,7 +148,8 @@ fn parse<T: for<'a> Deserialize<'a>>(value: Value) -> Result<T, Error> {
 /// What an agent has done, and has.
 ///
 /// # Errors
-/// There is none, it is another user's, it does not answer in time, or its answer makes no sense.
+/// No agent accepts there, it is the agent of another user, it does not answer in time, or its
+/// answer makes no sense.
 pub fn status(address: Option<IpAddr>) -> Result<Status, Error> {
     let mut status: Status = parse(ask(address, &json!({ "ask": "status" }))?)?;
     status.address = printable(&status.address);

@@ -8,7 +8,7 @@
 pub mod answer;
 
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,8 +53,12 @@ pub fn own() -> Nic {
 
 /// NICs that listen, of one process or of all, sorted. Nothing is asked yet.
 pub fn find(pid: Option<i32>) -> Vec<Place> {
-    let table = fs::read("/proc/net/unix").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    listed(&table, pid)
+    listed(&unix_sockets(), pid)
+}
+
+/// The text of /proc/net/unix; empty if there is none.
+pub(crate) fn unix_sockets() -> String {
+    fs::read("/proc/net/unix").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
 /// Places in the text of /proc/net/unix: `Num RefCount Protocol Flags Type St Inode Path`; an abstract name begins with `@`.
@@ -118,10 +122,11 @@ fn is_whole(text: &[u8]) -> bool {
     text.trim_ascii_end().last() == Some(&b'}') && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-fn await_input(socket: &OwnedFd, deadline: Instant) -> Result<(), Error> {
+/// Waits until there is something to read.
+pub(crate) fn await_input(socket: impl AsFd, deadline: Instant) -> Result<(), Error> {
     let left = deadline.saturating_duration_since(Instant::now());
     let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-    match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time)) {
+    match poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&time)) {
         Ok(0) => Err(Error::failed("no answer in time")),
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(errno) => Err(errno.into()),

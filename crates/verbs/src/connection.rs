@@ -120,21 +120,10 @@ impl Connection {
     /// `body` is readable for its length.
     #[inline]
     pub(crate) unsafe fn put<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, body: (*const u8, usize)) -> Put {
-        let needs_credit = head.kind != Kind::Credit;
-        if needs_credit && !self.credits.has_credit() {
-            return Put::Stuck;
-        }
         let mut words = [0u64; WORDS_MAX];
         let count = head.store(u32::from(self.credits.handled()), &mut words);
         // SAFETY: the caller's.
-        let put = unsafe { self.channel.put(engine, bytes_of(&words[..count]), body) };
-        if put.has_begun() {
-            if needs_credit {
-                self.credits.has_sent();
-            }
-            self.credits.has_told();
-        }
-        put
+        unsafe { self.put_words(engine, &words[..count], body, head.kind != Kind::Credit) }
     }
 
     /// As [`put`](Self::put), a send that goes as one packet and is nothing special.
@@ -143,13 +132,23 @@ impl Connection {
     /// `body` is readable for its length.
     #[inline]
     pub(crate) unsafe fn put_plain<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Plain, body: (*const u8, usize)) -> Put {
-        if !self.credits.has_credit() {
+        // SAFETY: the caller's.
+        unsafe { self.put_words(engine, &head.words(self.credits.handled()), body, true) }
+    }
+
+    /// # Safety
+    /// `body` is readable for its length.
+    #[inline(always)]
+    unsafe fn put_words<W: Wire>(&mut self, engine: &mut Engine<W>, head: &[u64], body: (*const u8, usize), needs_credit: bool) -> Put {
+        if needs_credit && !self.credits.has_credit() {
             return Put::Stuck;
         }
         // SAFETY: the caller's.
-        let put = unsafe { self.channel.put(engine, bytes_of(&head.words(self.credits.handled())), body) };
+        let put = unsafe { self.channel.put(engine, bytes_of(head), body) };
         if put.has_begun() {
-            self.credits.has_sent();
+            if needs_credit {
+                self.credits.has_sent();
+            }
             self.credits.has_told();
         }
         put

@@ -85,6 +85,25 @@ pub(super) enum Said {
     Never,
 }
 
+/// Connects to the agent of an address, or the host's first one, if it is root's or this user's
+/// own: anybody may take an abstract name.
+///
+/// # Errors
+/// Why there is no connection.
+pub fn connect(address: Option<IpAddr>) -> Result<Socket, AgentFailure> {
+    let socket = match fd_passing::connect_abstract(&name_of_agent(address)) {
+        Ok(socket) => socket,
+        Err(MemoryError::ConnectionRefused) => return Err(AgentFailure::NobodyThere),
+        Err(MemoryError::WouldBlock) => return Err(AgentFailure::Crowded),
+        Err(error) => return Err(error.into()),
+    };
+    let uid = fd_passing::peer_credentials(socket.as_fd())?.uid;
+    if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Err(AgentFailure::NotTrusted { uid });
+    }
+    Ok(socket)
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -102,17 +121,7 @@ impl Link {
         bell: BorrowedFd<'_>,
         ticket: Option<(u16, BorrowedFd<'_>)>,
     ) -> Result<Self, AgentFailure> {
-        let socket = match fd_passing::connect_abstract(&name_of_agent(address)) {
-            Ok(socket) => socket,
-            Err(MemoryError::ConnectionRefused) => return Err(AgentFailure::NobodyThere),
-            Err(MemoryError::WouldBlock) => return Err(AgentFailure::Crowded),
-            Err(error) => return Err(error.into()),
-        };
-        let uid = fd_passing::peer_credentials(socket.as_fd())?.uid;
-        // Anybody may take an abstract name.
-        if uid != 0 && uid != rustix::process::geteuid().as_raw() {
-            return Err(AgentFailure::NotTrusted { uid });
-        }
+        let socket = connect(address)?;
         let number = ticket.map_or(0, |(number, _)| number);
         let attach = ToAgent::Attach { number, network, key }.store();
         let sent = match ticket {

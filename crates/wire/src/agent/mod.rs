@@ -30,7 +30,7 @@ pub mod segment;
 use bellwire_proto::packet::{Kind, header};
 
 pub use config::{AgentConfig, AgentError};
-pub use link::AgentFailure;
+pub use link::{AgentFailure, connect};
 pub use port::AgentPort;
 
 /// The UDP port of agents: the same on all hosts.
