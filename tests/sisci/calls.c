@@ -63,7 +63,6 @@ static void segments(void) {
     GIVES(SCIConnectSegment(sd, &none, node, 77, 0, NULL, NULL, 20, 0, &e), SCI_ERR_NO_SUCH_SEGMENT);
     GIVES(SCIConnectSegment(sd, &none, 0, 77, 0, NULL, NULL, 20, 0, &e), SCI_ERR_ILLEGAL_NODEID);
     GIVES(SCIConnectSegment(sd, &none, 70000, 77, 0, NULL, NULL, 20, 0, &e), SCI_ERR_ILLEGAL_NODEID);
-    GIVES(SCIRemoveSegment(mine, 0, &e), SCI_ERR_BUSY);
 
     sci_map_t map = NULL, rmap = NULL;
     char *at = (char *)SCIMapLocalSegment(mine, &map, 0, 100000, NULL, 0, &e);
@@ -113,6 +112,45 @@ static void segments(void) {
     /* The id is free at once. */
     mine = local(1, 10);
     OK(SCIRemoveSegment(mine, 0, &e));
+}
+
+/* A removal waits for users that have it mapped, and for no others. */
+static void removal(void) {
+    check_group("removal of segments");
+    sci_map_t map = NULL, second = NULL;
+    sci_error_t status = SCI_ERR_OK;
+    sci_local_segment_t mine = local(5, 8192);
+    sci_remote_segment_t theirs = remote(5);
+    volatile char *at = (volatile char *)SCIMapRemoteSegment(theirs, &map, 0, 4096, NULL, 0, &e);
+    CHECK(at != NULL && SCIMapRemoteSegment(theirs, &second, 4096, 4096, NULL, 0, &e) != NULL);
+    OK(SCIUnmapSegment(second, 0, &e));
+    GIVES(SCIRemoveSegment(mine, 0, &e), SCI_ERR_BUSY);
+    OK(SCIUnmapSegment(map, 0, &e));
+    OK(SCIRemoveSegment(mine, 0, &e));
+    OK(CHECK_SAME(SCIWaitForRemoteSegmentEvent(theirs, &status, 20000, 0, &e), SCI_CB_DISCONNECT));
+    GIVES(SCIMapRemoteSegment(theirs, &map, 0, 4096, NULL, 0, &e), SCI_ERR_NOT_CONNECTED);
+    OK(SCIDisconnectSegment(theirs, 0, &e));
+
+    mine = local(5, 8192);
+    theirs = remote(5);
+    at = (volatile char *)SCIMapRemoteSegment(theirs, &map, 0, 4096, NULL, 0, &e);
+    CHECK(at != NULL);
+    OK(SCIRemoveSegment(mine, SCI_FLAG_FORCE_REMOVE, &e));
+    at[0] = 1; /* no fault */
+    OK(SCIUnmapSegment(map, 0, &e));
+    OK(SCIDisconnectSegment(theirs, 0, &e));
+
+    /* A second owner that has mapped it. */
+    sci_local_segment_t also = NULL;
+    size_t size = 0;
+    mine = local(5, 8192);
+    OK(SCIShareSegment(mine, 0, &e));
+    OK(SCIAttachLocalSegment(sd, &also, 5, &size, NULL, NULL, 0, &e));
+    CHECK(SCIMapLocalSegment(also, &map, 0, 4096, NULL, 0, &e) != NULL);
+    GIVES(SCIRemoveSegment(mine, 0, &e), SCI_ERR_BUSY);
+    OK(SCIUnmapSegment(map, 0, &e));
+    OK(SCIRemoveSegment(mine, 0, &e));
+    OK(SCIRemoveSegment(also, 0, &e));
 }
 
 static void kinds(void) {
@@ -548,6 +586,7 @@ int main(void) {
     OK(SCIOpen(&sd, 0, &e));
     OK(SCIGetLocalNodeId(0, &node, 0, &e));
     segments();
+    removal();
     kinds();
     callbacks();
     sequences();

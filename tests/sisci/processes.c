@@ -162,6 +162,35 @@ static void lost_users(void) {
     OK(SCIRemoveSegment(s, 0, &e));
 }
 
+/* A user that unmaps a moment later, and stays connected. */
+static void leaving(int id) {
+    unsigned int node;
+    sci_remote_segment_t r;
+    sci_map_t map;
+    MUST(SCIGetLocalNodeId(0, &node, 0, &e));
+    MUST(SCIConnectSegment(sd, &r, node, (unsigned int)id, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, 0, &e));
+    volatile int *at = SCIMapRemoteSegment(r, &map, 0, SIZE, NULL, 0, &e);
+    MUST((void)at);
+    at[0] = 1;
+    usleep(50000);
+    MUST(SCIUnmapSegment(map, 0, &e));
+    sci_error_t status;
+    if (SCIWaitForRemoteSegmentEvent(r, &status, 20000, 0, &e) != SCI_CB_DISCONNECT) _exit(4);
+    MUST(SCIDisconnectSegment(r, 0, &e));
+}
+static void leaving_users(void) {
+    sci_local_segment_t s = offer(301);
+    sci_map_t map;
+    volatile int *at = SCIMapLocalSegment(s, &map, 0, SIZE, NULL, 0, &e);
+    pid_t child = start("node=16", leaving, 301);
+    while (at[0] != 1 && waitpid(child, NULL, WNOHANG) == 0) usleep(100);
+    OK(SCIUnmapSegment(map, 0, &e));
+    int tries = 0;
+    do SCIRemoveSegment(s, 0, &e); while (e == SCI_ERR_BUSY && ++tries < 40);
+    CHECK_SAME(e, SCI_ERR_OK);
+    CHECK_SAME(end(child), 0);
+}
+
 /* As another user, which the owner has not let in. */
 static void stranger(int expected) {
     unsigned int node;
@@ -214,5 +243,7 @@ int main(void) {
     deaths();
     check_group("deaths of users");
     lost_users();
+    check_group("users that are leaving");
+    leaving_users();
     return check_end();
 }

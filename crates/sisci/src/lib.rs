@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `library.rs` | the process's objects; start, end, probe |
 //! | `handles.rs` | handles are checked numbers |
-//! | `local.rs`, `remote.rs`, `memory.rs` | segments and connections to them |
+//! | `local.rs`, `remote.rs`, `memory.rs`, `mapped.rs` | segments and connections to them |
 //! | `map.rs` | maps, sequences, copies through maps |
 //! | `dma.rs`, `mover.rs` | DMA queues, block transfers; the thread that copies |
 //! | `interrupt.rs` | interrupts without and with data |
@@ -34,6 +34,7 @@ mod interrupt;
 mod library;
 mod local;
 mod map;
+mod mapped;
 mod memory;
 mod message;
 mod mover;

@@ -11,19 +11,23 @@ use crate::error::Error;
 use crate::events::{Action, Events};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
+use crate::mapped::Mapped;
 use crate::memory::Memory;
-use crate::message::{Answer, Hello, MESSAGE_MAX, Notice, Wish, segment_name};
+use crate::message::{Answer, Hello, Notice, Wish, segment_name};
 use crate::rendezvous::{Deadline, Listener, Owner, call};
-use crate::service::{Peer, Source};
+use crate::service::{Heard, Peer, Source};
 use bellwire_memory::adopted::Adopted;
+use bellwire_memory::atomic::{AtomicBool, Ordering};
 use bellwire_memory::{MemoryError, fd_passing};
 use rustix::fd::AsFd;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// Connections to a segment at a time.
 const USERS_MAX: usize = 1 << 16;
+/// How long a removal waits for users that have the segment mapped: they may be leaving.
+const LEAVING: Duration = Duration::from_millis(500);
 
 /// What happened to a segment or to a connection to it. The numbers are those of `sisci_types.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +67,8 @@ struct User {
     peer: Peer,
     node: u32,
     attached: bool,
+    /// It has the segment mapped, as far as it has told. Changed under the segment's lock.
+    mapped: AtomicBool,
 }
 
 #[derive(Default)]
@@ -76,6 +82,13 @@ struct State {
     users: BTreeMap<u64, Arc<User>>,
 }
 
+impl State {
+    fn is_mapped_by_users(&self) -> bool {
+        // Relaxed: under the lock.
+        self.users.values().any(|user| user.mapped.load(Ordering::Relaxed))
+    }
+}
+
 /// A local segment.
 pub struct LocalSegment {
     pub(crate) descriptor: Arc<Descriptor>,
@@ -84,6 +97,10 @@ pub struct LocalSegment {
     size: usize,
     kind: SegmentKind,
     state: Mutex<State>,
+    /// A user has left, or has no map any more.
+    left: Condvar,
+    /// Of a second owner: its maps.
+    mapped: Mapped,
     events: Events<LocalEvent>,
     listener: OnceLock<Arc<Listener>>,
     me: Weak<Self>,
@@ -124,6 +141,8 @@ impl LocalSegment {
                     size,
                     kind,
                     state,
+                    left: Condvar::new(),
+                    mapped: Mapped::default(),
                     events,
                     listener: OnceLock::new(),
                     me: me.clone(),
@@ -170,6 +189,8 @@ impl LocalSegment {
                 size,
                 kind: SegmentKind::default(),
                 state: Mutex::new(State { memory: Some(Arc::new(memory)), ..State::default() }),
+                left: Condvar::new(),
+                mapped: Mapped::default(),
                 events: Events::new(None).unwrap_or_else(|_| unreachable!("no callback, no thread")),
                 listener: OnceLock::new(),
                 me: me.clone(),
@@ -204,11 +225,14 @@ impl LocalSegment {
             return Err(Error::IllegalParameter);
         }
         state.maps += 1;
+        drop(state);
+        self.owner.iter().for_each(|owner| self.mapped.made(owner));
         Ok(())
     }
 
     pub(crate) fn map_gone(&self) {
         self.state().maps -= 1;
+        self.owner.iter().for_each(|owner| self.mapped.gone(owner));
     }
 
     /// The program's own pages become the segment's memory.
@@ -320,23 +344,33 @@ impl LocalSegment {
         self.events.wait(timeout)
     }
 
-    /// Removes it.
+    /// Removes it; connections that have not mapped it end.
     ///
     /// # Errors
-    /// [`Error::Busy`] while it is mapped here, or connected unless `force`.
+    /// [`Error::Busy`] while it is mapped here, or by a user unless `force`; of users, after a
+    /// short wait for those that are leaving.
     pub fn remove(library: &'static Library, handle: u64, force: bool) -> Result<(), Error> {
         let segment = library.get::<LocalSegment>(handle)?;
         // A user that left before this call has left, though the library's thread may not have
         // heard of it yet.
         let users: Vec<_> = segment.state().users.iter().map(|(token, user)| (*token, Arc::clone(user))).collect();
         users.into_iter().for_each(|(token, user)| segment.hear(token, &user));
+        let deadline = Instant::now() + LEAVING;
         {
             let mut state = segment.state();
-            if state.removed {
-                return Err(Error::IllegalParameter);
-            }
-            if state.maps > 0 || (!state.users.is_empty() && !force) {
-                return Err(Error::Busy);
+            loop {
+                if state.removed {
+                    return Err(Error::IllegalParameter);
+                }
+                let left = deadline.saturating_duration_since(Instant::now());
+                let in_use = !force && state.is_mapped_by_users();
+                if state.maps > 0 || (in_use && left.is_zero()) {
+                    return Err(Error::Busy);
+                }
+                if !in_use {
+                    break;
+                }
+                state = segment.left.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             }
             state.removed = true;
             state.available = false;
@@ -363,15 +397,20 @@ impl LocalSegment {
     /// may both ask: what one takes from the connection, it acts on before the other asks.
     fn hear(&self, token: u64, user: &User) {
         let mut state = self.state();
-        let mut bytes = [0; MESSAGE_MAX];
-        let reason = match fd_passing::receive(user.peer.socket.as_fd(), &mut bytes) {
-            Ok(received) if Notice::parse(&bytes[..received.len]) == Some(Notice::Bye) => Reason::Disconnect,
-            // Nothing was said: is the process dead, with its socket open in a forked child?
-            Err(MemoryError::WouldBlock) if !user.peer.is_dead() => return,
-            // The end without a word, or nonsense.
-            _ => Reason::Lost,
+        let reason = loop {
+            match user.peer.hear() {
+                Heard::Nothing => return,
+                Heard::Said(notice @ (Notice::Mapped | Notice::Unmapped)) => {
+                    // Relaxed, here and where it is read: under the lock.
+                    user.mapped.store(notice == Notice::Mapped, Ordering::Relaxed);
+                    self.left.notify_all();
+                }
+                Heard::Said(Notice::Bye) => break Reason::Disconnect,
+                Heard::Said(_) | Heard::End => break Reason::Lost,
+            }
         };
         let known = state.users.remove(&token).is_some();
+        self.left.notify_all();
         self.library.service.remove_peer(token, &user.peer);
         drop(state);
         if known && !user.attached {
@@ -403,7 +442,7 @@ impl Owner for LocalSegment {
             Ok(memory) => memory,
             Err(error) => return refuse(&caller, error),
         };
-        let user = Arc::new(User { peer: caller, node: hello.node, attached });
+        let user = Arc::new(User { peer: caller, node: hello.node, attached, mapped: AtomicBool::new(false) });
         let source = Arc::new(UserSource { segment: self.me.clone(), user: Arc::clone(&user) });
         let Ok(token) = self.library.service.add_peer(&user.peer, source) else {
             return refuse(&user.peer, Error::NoSpace);

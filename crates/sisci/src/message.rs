@@ -5,7 +5,7 @@
 use crate::error::Error;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SSCI");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the longest message but data interrupts.
 pub const MESSAGE_MAX: usize = 32;
 
@@ -97,6 +97,10 @@ pub enum Notice {
     Unavailable = 2,
     /// The owner ends the connection.
     Gone = 3,
+    /// The user has mapped the segment.
+    Mapped = 4,
+    /// It has no map of it any more.
+    Unmapped = 5,
 }
 
 impl Notice {
@@ -106,6 +110,8 @@ impl Notice {
             [1] => Some(Self::Bye),
             [2] => Some(Self::Unavailable),
             [3] => Some(Self::Gone),
+            [4] => Some(Self::Mapped),
+            [5] => Some(Self::Unmapped),
             _ => None,
         }
     }
@@ -171,6 +177,6 @@ mod tests {
             assert_eq!(Hello::parse(nonsense), Err(Error::IllegalParameter));
             assert!(Answer::parse(nonsense).is_err());
         }
-        assert_eq!((Notice::parse(&[3]), Notice::parse(&[4]), Notice::parse(&[1, 1])), (Some(Notice::Gone), None, None));
+        assert_eq!((Notice::parse(&[3]), Notice::parse(&[6]), Notice::parse(&[1, 1])), (Some(Notice::Gone), None, None));
     }
 }

@@ -7,13 +7,12 @@ use crate::events::{Action, Events};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::local::Reason;
+use crate::mapped::Mapped;
 use crate::memory::Memory;
-use crate::message::{MESSAGE_MAX, Notice, Wish, segment_name};
+use crate::message::{Notice, Wish, segment_name};
 use crate::rendezvous::{Deadline, call};
-use crate::service::{Peer, Source};
-use bellwire_memory::atomic::{AtomicU64, AtomicUsize, Ordering};
-use bellwire_memory::{MemoryError, fd_passing};
-use rustix::fd::AsFd;
+use crate::service::{Heard, Peer, Source};
+use bellwire_memory::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ pub struct RemoteSegment {
     peer: Peer,
     token: AtomicU64,
     state: AtomicU64,
-    maps: AtomicUsize,
+    mapped: Mapped,
     events: Events<RemoteEvent>,
 }
 
@@ -77,7 +76,7 @@ impl RemoteSegment {
                 peer: called.peer,
                 token: AtomicU64::new(0),
                 state: AtomicU64::new(CONNECTED),
-                maps: AtomicUsize::new(0),
+                mapped: Mapped::default(),
                 events: Events::new(callback(handle))?,
             });
             let source = Arc::new(OwnerSource(Arc::downgrade(&segment)));
@@ -119,13 +118,11 @@ impl RemoteSegment {
     }
 
     pub(crate) fn map_made(&self) {
-        // Relaxed: a count; only removal looks at it, and it may come too early or too late.
-        self.maps.fetch_add(1, Ordering::Relaxed);
+        self.mapped.made(&self.peer);
     }
 
     pub(crate) fn map_gone(&self) {
-        // Relaxed: a count.
-        self.maps.fetch_sub(1, Ordering::Relaxed);
+        self.mapped.gone(&self.peer);
     }
 
     /// The next event.
@@ -143,8 +140,7 @@ impl RemoteSegment {
     /// [`Error::Busy`] while it is mapped.
     pub fn disconnect(library: &'static Library, handle: u64) -> Result<(), Error> {
         let segment = library.get::<RemoteSegment>(handle)?;
-        // Relaxed: a count.
-        if segment.maps.load(Ordering::Relaxed) > 0 {
+        if segment.mapped.count() > 0 {
             return Err(Error::Busy);
         }
         library.remove::<RemoteSegment>(handle)?;
@@ -171,19 +167,14 @@ struct OwnerSource(Weak<RemoteSegment>);
 impl Source for OwnerSource {
     fn ready(&self, token: u64) {
         let Some(segment) = self.0.upgrade() else { return };
-        let mut bytes = [0; MESSAGE_MAX];
-        let said = match fd_passing::receive(segment.peer.socket.as_fd(), &mut bytes) {
-            Ok(received) => Notice::parse(&bytes[..received.len]),
-            Err(MemoryError::WouldBlock) if !segment.peer.is_dead() => return,
-            Err(_) => None,
-        };
-        match said {
-            Some(Notice::Unavailable) => {
+        match segment.peer.hear() {
+            Heard::Nothing => return,
+            Heard::Said(Notice::Unavailable) => {
                 segment.events.post((Reason::Disconnect, None));
                 return;
             }
-            Some(Notice::Gone) => segment.end(ENDED, (Reason::Disconnect, None)),
-            Some(Notice::Bye) | None => segment.end(LOST, (Reason::Lost, Some(Error::NodeNotResponding))),
+            Heard::Said(Notice::Gone) => segment.end(ENDED, (Reason::Disconnect, None)),
+            Heard::Said(Notice::Bye | Notice::Mapped | Notice::Unmapped) | Heard::End => segment.end(LOST, (Reason::Lost, Some(Error::NodeNotResponding))),
         }
         segment.library.service.remove_peer(token, &segment.peer);
     }

@@ -3,10 +3,11 @@
 //! `epoll` and never runs code of the program.
 
 use crate::error::Error;
+use crate::message::{MESSAGE_MAX, Notice};
 use crate::thread;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::fd_passing::{self, Socket};
-use bellwire_memory::pidfd;
+use bellwire_memory::{MemoryError, pidfd};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -39,13 +40,38 @@ impl Peer {
     }
 
     /// Says something, if there is room; a peer that does not read is told nothing.
-    pub fn say(&self, notice: crate::message::Notice) {
+    pub fn say(&self, notice: Notice) {
         let _ = fd_passing::send(self.socket.as_fd(), &[notice as u8], &[]);
+    }
+
+    /// What the peer has said, if anything.
+    pub fn hear(&self) -> Heard {
+        let mut bytes = [0; MESSAGE_MAX];
+        // A peer that closes before it has read all is told of by an error first, and what it has
+        // said before comes after that.
+        for _ in 0..2 {
+            match fd_passing::receive(self.socket.as_fd(), &mut bytes) {
+                Ok(received) => return Notice::parse(&bytes[..received.len]).map_or(Heard::End, Heard::Said),
+                // Is the process dead, with its socket open in a forked child?
+                Err(MemoryError::WouldBlock) if !self.is_dead() => return Heard::Nothing,
+                Err(_) => {}
+            }
+        }
+        Heard::End
     }
 
     fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         core::iter::once(self.socket.as_fd()).chain(self.pidfd.as_ref().map(AsFd::as_fd))
     }
+}
+
+/// The result of listening to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Nothing,
+    Said(Notice),
+    /// It has ended without a word, or said nonsense.
+    End,
 }
 
 /// The thread's list.

@@ -208,9 +208,11 @@ void SCISetSegmentAvailable(sci_local_segment_t segment, unsigned int localAdapt
 SCI_ERR_OK; SCI_ERR_ILLEGAL_OPERATION: not available. */
 void SCISetSegmentUnavailable(sci_local_segment_t segment, unsigned int localAdapterNo, unsigned int flags, sci_error_t *error);
 
-/* Removes the segment. Those that have mapped it keep their maps, which nobody else sees any more.
-  flags  SCI_FLAG_FORCE_REMOVE: also ends connections.
-SCI_ERR_OK; SCI_ERR_BUSY: mapped here, or connected. */
+/* Removes the segment; connections that have not mapped it end. Waits half a second for those that
+have: they may be leaving.
+  flags  SCI_FLAG_FORCE_REMOVE: also ends connections that have mapped it. They keep their maps,
+         which nobody else sees any more.
+SCI_ERR_OK; SCI_ERR_BUSY: mapped, here or by a connection. */
 void SCIRemoveSegment(sci_local_segment_t segment, unsigned int flags, sci_error_t *error);
 
 /* Waits for the next event, which it returns (0 with an error). Up to 1024 events are kept.

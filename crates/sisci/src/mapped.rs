@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many maps of a segment of another process there are here, and that its owner knows whether
+//! there are any: an owner removes a segment that nobody has mapped.
+
+use crate::message::Notice;
+use crate::rendezvous::{Deadline, wait_for};
+use crate::service::Peer;
+use bellwire_memory::fd_passing;
+use rustix::event::PollFlags;
+use rustix::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long an owner that reads nothing keeps a user that maps or unmaps.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+struct Count {
+    maps: usize,
+    told: bool,
+}
+
+/// The maps of a connection.
+#[derive(Default)]
+pub(crate) struct Mapped(Mutex<Count>);
+
+impl Mapped {
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Maps there are.
+    pub fn count(&self) -> usize {
+        self.lock().maps
+    }
+
+    /// A map was made.
+    pub fn made(&self, owner: &Peer) {
+        let mut count = self.lock();
+        count.maps += 1;
+        count.tell(owner);
+    }
+
+    /// A map is gone.
+    pub fn gone(&self, owner: &Peer) {
+        let mut count = self.lock();
+        count.maps -= 1;
+        count.tell(owner);
+    }
+}
+
+impl Count {
+    /// Tells the owner what has changed. What an owner that does not read is not told, it is told
+    /// with the next change.
+    fn tell(&mut self, owner: &Peer) {
+        let is_mapped = self.maps > 0;
+        if is_mapped == self.told {
+            return;
+        }
+        let notice = if is_mapped { Notice::Mapped } else { Notice::Unmapped };
+        if wait_for(owner.socket.as_fd(), PollFlags::OUT, Deadline::after(Some(PATIENCE)))
+            && fd_passing::send(owner.socket.as_fd(), &[notice as u8], &[]).is_ok()
+        {
+            self.told = is_mapped;
+        }
+    }
+}
