@@ -18,7 +18,7 @@
 #include <vipl.h>
 #include <viplx.h>
 
-enum { ECHO = 1, ECHO_M, ECHO_X, ANSWER, LOOK, TAG = 0x5eed, SEGMENT = 1 << 17, PATIENCE_SECONDS = 60 };
+enum { ECHO = 1, ECHO_M, ECHO_X, ANSWER, LOOK, LONG, TAG = 0x5eed, SEGMENT = 1 << 17, PATIENCE_SECONDS = 60 };
 enum { RECEIVES = 64, SENDS = 64, BUFFER = 66048, UNIT = 64, MOST = 4096, FRAME = 8 };
 
 static uint64_t state;
@@ -54,6 +54,12 @@ static void echo_x(void *token, const am_message_t *message, void *context) {
     read_all(message);
     AM_ReplyXfer0(token, 0, LOOK, message->data, message->nbytes);
 }
+static void echo_long(void *token, const am_message_t *message, void *context) {
+    static unsigned char data[3000];
+    (void)message;
+    (void)context;
+    AM_ReplyI0(token, LOOK, data, sizeof data);
+}
 static void look(void *token, const am_message_t *message, void *context) { (void)token; (void)context; read_all(message); }
 static void answer(void *token, const am_message_t *message, void *context) {
     (void)token;
@@ -78,6 +84,7 @@ static void victims(pid_t liar, int from_liar, int to_liar) {
         AMX_SetMessageHandler(endpoints[i], ECHO_X, echo_x, NULL);
         AMX_SetMessageHandler(endpoints[i], ANSWER, answer, i == 1 ? &sum : NULL);
         AMX_SetMessageHandler(endpoints[i], LOOK, look, NULL);
+        AMX_SetMessageHandler(endpoints[i], LONG, echo_long, NULL);
     }
     CHECK(AM_Map(endpoints[1], 0, names[0], TAG) == AM_OK);
     CHECK(write(to_liar, &names[0], sizeof names[0]) == (ssize_t)sizeof names[0]);
@@ -240,6 +247,23 @@ static int flood(VIP_VI_HANDLE vi) {
     return i < 20000;
 }
 
+/* v1: asks for replies that are too long for the VI of their request, and never fetches one. The
+ * victim keeps so many, no more. */
+static int leave_held(VIP_VI_HANDLE vi) {
+    unsigned char *const head = (unsigned char *)buffer(RECEIVES);
+    const uint64_t tag = TAG;
+    int i;
+    memset(head, 0, 40);
+    head[0] = 1;
+    head[1] = LONG;
+    memcpy(head + 8, &tag, sizeof tag);
+    for (i = 0; i < 2000 && give(vi, RECEIVES, 0, 0, 40, 0, 0); i++) {
+        VIP_DESCRIPTOR *done;
+        while (VipRecvDone(vi, &done) == VIP_SUCCESS) receive(vi, (int)(((char *)done - memory) / 64));
+    }
+    return i > 5 && i < 2000;
+}
+
 static int speak(VIP_VI_HANDLE vi) {
     char *const at = buffer(RECEIVES);
     uint32_t nbytes;
@@ -315,6 +339,10 @@ static void one_round(const unsigned char *name, int to_victims) {
     if (mapping == 2 && is_well && rnd(40) == 0) {
         is_well = 0;
         CHECK(flood(vis[0]));
+    }
+    if (lanes == 3 && is_well && rnd(8) == 0) {
+        is_well = 0;
+        CHECK(leave_held(vis[0]));
     }
     for (i = 0; is_well && i < 60; i++) is_well = speak(vis[rnd((uint32_t)lanes)]);
     for (at = 0; at < lanes; at++) {

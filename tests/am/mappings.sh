@@ -42,6 +42,9 @@ refused BELLWIRE_AM=v9 'BELLWIRE_AM=v9'
 refused 'BELLWIRE_AM=v3 BELLWIRE_AM_CREDITS=0' BELLWIRE_AM_CREDITS=0
 refused 'BELLWIRE_AM=v3 BELLWIRE_VIPL=/nowhere/libvipl.so.1' /nowhere
 mapping=native
+check '' ./changes
+check "$guarded" ./changes
+check "$udp" ./changes
 check '' "$bellwire" run -n 3 ./storm 3000 move
 for mapping in v3 v2 v1; do
     check '' ./calls

@@ -7,7 +7,7 @@ use crate::connection::{ConnectionId, Role};
 use crate::core::{Core, place};
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
-use crate::header::{HEAD_WORDS_MAX, Head, Kind, SEGMENTS_AHEAD, parse, parse_short_line};
+use crate::header::{HEAD_WORDS_MAX, Head, Kind, SEGMENTS_AHEAD, of_bulk_word, parse, parse_short_line};
 use crate::name::{Ask, EndpointId, Name};
 use crate::payload::Place;
 use crate::probe::{Probe, mark};
@@ -233,7 +233,7 @@ impl<H> Core<H> {
             None => Status::BadEndpoint,
             Some(endpoint) if !endpoint.accepts(delivery.tag) => Status::BadTag,
             Some(endpoint) => {
-                if delivery.head.kind == Kind::Xfer && !find_data(endpoint, &mut delivery) {
+                if delivery.head.kind == Kind::Xfer && find_data(endpoint, connection.segments_told, &mut delivery) != Found::Whole {
                     Status::BadSegmentOffset
                 } else if let Some(handler) = endpoint.handlers.take_for_message(delivery.head.handler) {
                     endpoint.counters.requests_received[size(delivery.head.kind)] += 1;
@@ -268,12 +268,13 @@ impl<H> Core<H> {
         mark!(P, Credited);
         let Some(endpoint) = self.endpoints.get_mut(place(delivery.endpoint)) else { return Step::Moved };
         let is_bulk = delivery.head.kind == Kind::ReplyXfer;
-        if !counts || (is_bulk && !find_data(endpoint, &mut delivery)) {
-            self.drop_delivery(engine, delivery);
-            self.malformed(engine, id);
-            return Step::Moved;
+        let found = if is_bulk { find_data(endpoint, connection.segments_told, &mut delivery) } else { Found::Whole };
+        if !counts || found != Found::Whole {
+            return self.reply_unfit(engine, id, delivery, counts && found == Found::Elsewhere);
         }
-        let Some(handler) = endpoint.handlers.take_for_message(delivery.head.handler) else { return self.reply_rejected(engine, id, delivery) };
+        let Some(handler) = endpoint.handlers.take_for_message(delivery.head.handler) else {
+            return self.reply_rejected(engine, id, delivery, false);
+        };
         let is_get = is_bulk && connection.returned(delivery.head.handled.wrapping_sub(1), Status::Unreachable).operation == Operation::Get;
         endpoint.counters.replies_received[if is_get { GET } else { size(delivery.head.kind) }] += 1;
         endpoint.counters.bytes_received += delivery.payload_len() as u64;
@@ -281,19 +282,37 @@ impl<H> Core<H> {
         Step::Run(delivery, handler)
     }
 
-    /// The server cannot be told any more; the requester is.
+    /// A reply whose data is not in the endpoint's segment, since that was replaced meanwhile
+    /// (`is_late`); or one that cannot be.
     #[cold]
-    fn reply_rejected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, delivery: Box<Delivery>) -> Step<H> {
+    fn reply_unfit<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, delivery: Box<Delivery>, is_late: bool) -> Step<H> {
+        if is_late {
+            return self.reply_rejected(engine, id, delivery, true);
+        }
+        self.drop_delivery(engine, delivery);
+        self.malformed(engine, id);
+        Step::Moved
+    }
+
+    /// The server cannot be told any more; the requester is. A get whose data came too late comes
+    /// back itself.
+    #[cold]
+    fn reply_rejected<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, delivery: Box<Delivery>, is_late: bool) -> Step<H> {
         if let Some(connection) = self.connections.get(id) {
             let head = &delivery.head;
             let mut returned = connection.returned(head.handled.wrapping_sub(1), Status::ReplyRejected);
-            returned.operation = match head.kind {
-                Kind::ReplyXfer => Operation::ReplyXfer,
-                Kind::ReplyMedium => Operation::ReplyMedium,
-                _ => Operation::Reply,
-            };
-            (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
-            (returned.source, returned.length) = (0, delivery.payload_len());
+            if is_late && returned.operation == Operation::Get {
+                returned.status = Status::BadSegmentOffset;
+            } else {
+                returned.operation = match head.kind {
+                    Kind::ReplyXfer => Operation::ReplyXfer,
+                    Kind::ReplyMedium => Operation::ReplyMedium,
+                    _ => Operation::Reply,
+                };
+                (returned.handler, returned.arg_count, returned.args) = (head.handler, head.arg_count, head.args);
+                returned.source = 0;
+                returned.length = if head.kind == Kind::ReplyXfer { of_bulk_word(head.words[1]).0 as usize } else { delivery.payload_len() };
+            }
             self.returns.push_back((delivery.endpoint, returned));
         }
         self.drop_delivery(engine, delivery);
@@ -311,13 +330,26 @@ fn size(kind: Kind) -> usize {
     }
 }
 
-/// The message's place becomes its data in the endpoint's segment, as it is now. `false`: outside.
-fn find_data<H>(endpoint: &Endpoint<H>, delivery: &mut Delivery) -> bool {
-    let [offset, length, _] = delivery.head.words;
-    let Some(segment) = endpoint.segment.as_ref().filter(|s| lies_within(offset, length, s.length)) else { return false };
+/// Where bulk data is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    Whole,
+    /// In a segment that the endpoint has no more, or in part there.
+    Elsewhere,
+    Outside,
+}
+
+/// The message's place becomes its data in the endpoint's segment, as it is now. The peer was told
+/// of so many segments.
+fn find_data<H>(endpoint: &Endpoint<H>, told: u32, delivery: &mut Delivery) -> Found {
+    let (offset, (length, heard)) = (delivery.head.words[0], of_bulk_word(delivery.head.words[1]));
+    if heard != told && length > 0 {
+        return Found::Elsewhere;
+    }
+    let Some(segment) = endpoint.segment.as_ref().filter(|s| lies_within(offset, length, s.length)) else { return Found::Outside };
     let at = core::ptr::with_exposed_provenance((segment.address + offset) as usize);
     let message = delivery.place.take().map(Box::new);
     delivery.place = Some(Place::Segment { at, length: length as usize, message });
     delivery.start = 0;
-    true
+    Found::Whole
 }

@@ -8,7 +8,7 @@
 use crate::acceptor::LIMIT;
 use crate::connection::{Connection, ConnectionId, Keep, Out, Record, Registration, Role, State, Write};
 use crate::core::{Core, Sent, place};
-use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, word0};
+use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, bulk_word, word0};
 use crate::life::finish_write;
 use crate::name::EndpointId;
 use crate::payload::NO_DATA;
@@ -59,18 +59,20 @@ pub(crate) struct Get<'a> {
     pub length: usize,
 }
 
-/// How much of a bulk message's data is in the peer's segment, and in which one.
+/// How much of a bulk message's data is in the peer's segment, and in which one: how many the peer
+/// had told of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
     pub bytes: usize,
     segment: (u64, u32),
+    heard: u32,
 }
 
 /// Copies up to [`WRITE_COPIED_BYTES_MAX`] bytes more into the peer's segment at `to`. `false`:
 /// that cannot be done so.
 fn write_more<W: Wire>(engine: &mut Engine<W>, connection: &Connection, source: &Source<'_>, to: (u64, u32), written: &mut Written) -> bool {
-    if written.segment != to {
-        *written = Written { bytes: 0, segment: to };
+    if written.segment != to || written.heard != connection.segments_heard {
+        *written = Written { bytes: 0, segment: to, heard: connection.segments_heard };
     }
     let n = (source.length - written.bytes).min(WRITE_COPIED_BYTES_MAX);
     // SAFETY: U2.
@@ -134,7 +136,7 @@ impl<H> Core<H> {
         }
         mark!(P, Written);
         let mut bytes = HeadBytes::new();
-        let head = bytes.store(word0(Kind::Xfer, r.handler, r.args.len(), 0), &[r.offset, length as u64], r.args, false);
+        let head = bytes.store(word0(Kind::Xfer, r.handler, r.args.len(), 0), &[r.offset, bulk_word(length, written.heard)], r.args, false);
         mark!(P, Built);
         let sent = if is_direct {
             match connection.send(engine, head, NO_DATA) {
@@ -210,7 +212,7 @@ impl<H> Core<H> {
         &mut self,
         engine: &mut Engine<W>,
         id: ConnectionId,
-        answer: &Answer<'_>,
+        mut answer: Answer<'_>,
         source: &Source<'_>,
         of_own: Option<u32>,
     ) -> Result<(), Error> {
@@ -221,11 +223,12 @@ impl<H> Core<H> {
         }
         let segment = connection.peer_segment.filter(|s| lies_within(answer.words[0], source.length as u64, s.length)).ok_or(Error::BadArgument)?;
         let to = (segment.address + answer.words[0], segment.handle);
+        answer.words[1] = bulk_word(source.length, connection.segments_heard);
         let mut written = Written::default();
         while write_more(engine, connection, source, to, &mut written) {
             // A get is answered within a turn of the engine: no longer than one piece.
             if written.bytes == source.length {
-                return self.answer::<W, Off>(engine, id, answer, NO_DATA);
+                return self.answer::<W, Off>(engine, id, &answer, NO_DATA);
             }
             if of_own.is_some() {
                 break;
@@ -247,7 +250,7 @@ impl<H> Core<H> {
                 // SAFETY: U2; the vector has as many bytes.
                 unsafe { bellwire_memory::bytes::copy(copy.as_mut_ptr(), rest_at, rest_bytes) };
                 let source = Source { from: copy.as_ptr(), length: rest_bytes, region: None };
-                let at = Written { bytes: 0, segment: (to.0 + written.bytes as u64, to.1) };
+                let at = Written { bytes: 0, segment: (to.0 + written.bytes as u64, to.1), heard: written.heard };
                 // The vector's bytes stay where they are when it moves.
                 let keep = Keep::Bytes(Vec::new());
                 let mut write = rest(engine, ptag, &source, &at, keep)?;
@@ -296,8 +299,8 @@ impl<H> Core<H> {
             (true, None) => Status::BadSegmentOffset,
             (true, Some((source, handle))) => {
                 endpoint.counters.requests_received[GET] += 1;
-                let reply = Answer { kind: Kind::ReplyXfer, handler: head.handler, words: [to, length, 0], args: head.args() };
-                match self.answer_bulk(engine, id, &reply, &source, Some(handle)) {
+                let reply = Answer { kind: Kind::ReplyXfer, handler: head.handler, words: [to, 0, 0], args: head.args() };
+                match self.answer_bulk(engine, id, reply, &source, Some(handle)) {
                     Ok(()) => {
                         if let Some(endpoint) = self.endpoints.get_mut(place(endpoint_id)) {
                             endpoint.counters.replies_sent[GET] += 1;
@@ -335,6 +338,12 @@ impl<H> Core<H> {
             return Err(Error::Resource);
         }
         if let Some(old) = &endpoint.segment {
+            // The answer to a get waits to read it: not yet known to the engine, which knows of
+            // those that are posted.
+            let is_read = |out: &Out| out.write.as_ref().is_some_and(|w| w.registration == Registration::Segment);
+            if self.connections.iter().any(|(_, c)| c.endpoint == id && c.out.iter().any(is_read)) {
+                return Err(Error::InUse);
+            }
             engine.deregister(old.address, old.handle).map_err(|_| Error::InUse)?;
             let owner = endpoint.segment.take().and_then(|s| s.owner);
             // A handler that runs may be reading it.
@@ -368,6 +377,7 @@ impl<H> Core<H> {
             return false;
         }
         connection.peer_segment = Some(crate::connection::PeerSegment { address, length, handle: handle as u32 });
+        connection.segments_heard = connection.segments_heard.wrapping_add(1);
         connection.role == Role::Server || connection.credits.acknowledge(head.handled).is_some()
     }
 }

@@ -151,6 +151,9 @@ pub struct Connection {
     pub(crate) writes_done: u32,
     /// The peer's segment: `None` until it has said.
     pub(crate) peer_segment: Option<PeerSegment>,
+    /// How many segments the peer has told of, and was told of.
+    pub(crate) segments_heard: u32,
+    pub(crate) segments_told: u32,
     /// How often the peer may still be told of another segment before it has shown that it listens.
     pub(crate) segments_left: u8,
     /// Whether the bundle knows that there are `writes`, and that the client has not heard of all
@@ -182,6 +185,8 @@ impl Connection {
             writes_queued: 0,
             writes_done: 0,
             peer_segment: None,
+            segments_heard: 0,
+            segments_told: 0,
             segments_left: SEGMENTS_AHEAD,
             is_writing: false,
             is_untold: false,

@@ -6,7 +6,7 @@
 //!  word 0   bits 0-7 kind | 8-15 handler (Returned: status) | 16-23 number of arguments | 24-31 zero | 32-63 requests handled so far (from server to client)
 //!  short    arguments, 4 bytes each
 //!  medium   arguments, padded to 8 bytes, then the payload
-//!  xfer     offset in the receiver's segment | length | arguments
+//!  xfer     offset in the receiver's segment | length (bits 0-31), segments heard of | arguments
 //!  get      offset in the receiver's segment | offset in the sender's segment | length | arguments
 //!  segment  address | length | memory handle
 //! ```
@@ -177,6 +177,19 @@ pub(crate) const fn word0(kind: Kind, handler: u8, arg_count: usize, handled: u3
     kind as u64 | (handler as u64) << 8 | (arg_count as u64) << 16 | (handled as u64) << 32
 }
 
+/// The second word of bulk data, of so many bytes, which is in the last of `heard` segments that
+/// the receiver has told of. It may have another one by the time that the message comes.
+#[inline]
+pub(crate) const fn bulk_word(length: usize, heard: u32) -> u64 {
+    length as u64 | (heard as u64) << 32
+}
+
+/// Bytes and segments out of that word.
+#[inline]
+pub(crate) const fn of_bulk_word(word: u64) -> (u64, u32) {
+    (word & 0xffff_ffff, (word >> 32) as u32)
+}
+
 /// [`parse`] for most messages, short ones in a line: no jumps by kind, no loop that depends on the
 /// number of arguments. `false`: it is another one, or cannot be.
 #[inline(always)]
@@ -272,6 +285,11 @@ mod tests {
                 prop_assert_eq!((a.kind, a.handler, a.handled, start), (b.kind, b.handler, b.handled, Some(length)));
                 prop_assert_eq!(a.args(), b.args());
             }
+        }
+
+        #[test]
+        fn bulk_words_round_trip(length in 0..=BULK_BYTES_MAX, heard: u32) {
+            prop_assert_eq!(of_bulk_word(bulk_word(length, heard)), (length as u64, heard));
         }
 
         #[test]

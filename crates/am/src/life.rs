@@ -4,7 +4,7 @@
 use crate::acceptor::mailbox;
 use crate::connection::{Connection, ConnectionId, End, Keep, Registration, Role, State, Write};
 use crate::core::{Core, place};
-use crate::header::{Answer, CREDITS_MAX, Kind, SEGMENTS_AHEAD};
+use crate::header::{Answer, CREDITS_MAX, Kind};
 use crate::name::{Ask, EndpointId, Name};
 use crate::payload::NO_DATA;
 use crate::probe::Off;
@@ -59,10 +59,11 @@ impl<H> Core<H> {
     pub(crate) fn tell_segment<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let segment = self.endpoints.get(place(connection.endpoint)).and_then(|e| e.segment.as_ref());
-        if segment.is_none() && connection.role != Role::Server && connection.segments_left == SEGMENTS_AHEAD {
+        if segment.is_none() && connection.role != Role::Server && connection.segments_told == 0 {
             return; // A server that has not heard of one takes it that there is none.
         }
         connection.segments_left = connection.segments_left.saturating_sub(1);
+        connection.segments_told = connection.segments_told.wrapping_add(1);
         let words = segment.map_or([0; 3], |s| [s.address, s.length, u64::from(s.handle.raw())]);
         let _ = self.answer::<W, Off>(engine, id, &Answer { words, ..Answer::of(Kind::Segment, 0) }, NO_DATA);
     }

@@ -129,8 +129,8 @@ impl Message<'_> {
             return Err(Error::BadArgument);
         }
         let id = self.delivery.connection;
-        let answer = Answer { kind: Kind::ReplyXfer, handler, words: [offset, source.length as u64, 0], args };
-        self.answer::<Off>(BULK, source.length, |core, engine| core.answer_bulk(engine, id, &answer, source, None))
+        let answer = Answer { kind: Kind::ReplyXfer, handler, words: [offset, 0, 0], args };
+        self.answer::<Off>(BULK, source.length, |core, engine| core.answer_bulk(engine, id, answer, source, None))
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use bellwire_via::NetAddress;
 use bellwire_via::handle::Handle;
 
 /// Requests for endpoints, and where devices wait for them.
-const ASK: Kind = Kind(*b"AM\x02\x01");
+const ASK: Kind = Kind(*b"AM\x02\x02");
 
 /// Bytes of a [`Name`] as bytes.
 pub const NAME_BYTES: usize = 48;

@@ -21,8 +21,8 @@ const ECHO: u8 = 1;
 fn addresses(name: &Name) -> (NetAddress, NetAddress) {
     let bytes = name.to_bytes();
     let (host, device, endpoint) = (&bytes[2..2 + usize::from(bytes[1])], &bytes[24..40], &bytes[40..48]);
-    let remote = [&b"AM\x02\x01"[..], device].concat();
-    let ask = [&b"AM\x02\x01"[..], endpoint, &TAG.to_le_bytes(), &7u64.to_le_bytes(), &[9; 16], &[0, 0]].concat();
+    let remote = [&b"AM\x02\x02"[..], device].concat();
+    let ask = [&b"AM\x02\x02"[..], endpoint, &TAG.to_le_bytes(), &7u64.to_le_bytes(), &[9; 16], &[0, 0]].concat();
     (NetAddress::new(host, &ask).unwrap(), NetAddress::new(host, &remote).unwrap())
 }
 
@@ -47,7 +47,7 @@ fn connect(nic: &Nic, name: &Name, server: &Bundle) -> ViHandle {
 /// A message: mostly a head that could be, with anything in it.
 fn nonsense() -> impl Strategy<Value = Vec<u8>> {
     let head = (any::<u8>(), prop_oneof![Just(ECHO), any::<u8>()], 0u8..19, prop_oneof![9 => Just(0u8), 1 => any::<u8>()], any::<u32>());
-    let words = prop::collection::vec(prop_oneof![Just(0u64), 0u64..100_000, any::<u64>()], 0..12);
+    let words = prop::collection::vec(prop_oneof![Just(0u64), 0u64..100_000, (0u64..20_000).prop_map(|bytes| bytes | 1 << 32), any::<u64>()], 0..12);
     let shape = (0usize..9, any::<bool>(), any::<bool>());
     (head, 1u8..16, words, shape).prop_map(|((any, handler, count, zero, handled), kind, words, (cut, is_kind, fits))| {
         let mut message = vec![if is_kind { kind } else { any }, handler, count, zero];

@@ -13,7 +13,7 @@ use crate::carrying::{Data, NO_DATA, Slot, Target, Write};
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::head::{Head, Kind};
-use crate::map::{Bulk, Map, State, Waiting, segment_head};
+use crate::map::{Bulk, FETCHES_MAX, Map, State, Waiting, segment_head};
 use crate::queues::Queues;
 use crate::record::{Departed, Record, Returned};
 use crate::shared::Shared;
@@ -175,6 +175,7 @@ impl<H> Core<H> {
         let Some(id) = translation.map else { return self.find_map(request) };
         let Some(map) = self.maps.get(&id) else { return Err(Error::BadArgument) };
         match &map.state {
+            State::Open if map.fetches.len() >= FETCHES_MAX => return Ok(Sent::Wait),
             State::Open => {}
             State::Asking | State::Joining => return Ok(Sent::Wait),
             State::Dead(end) => {

@@ -14,6 +14,10 @@ use crate::name::Name;
 use crate::record::{End, Record};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Replies that a requester of v1 fetches at a time: with so many it sends no further request, as
+/// its peer holds them meanwhile.
+pub(crate) const FETCHES_MAX: usize = 4;
+
 /// How far a MAP object is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -124,6 +128,12 @@ impl Map {
     /// messages about segments.
     pub(crate) fn waiting_max(&self) -> usize {
         self.lanes.iter().map(|lane| lane.records.len()).sum::<usize>() + CONTROL
+    }
+
+    /// How many replies may be held: one for each request of a peer that keeps to its credits, those
+    /// that it fetches, and that of bulk data whose pieces were on their way.
+    pub(crate) fn held_max(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.records.len()).sum::<usize>() + FETCHES_MAX + 1
     }
 
     /// Whether bulk data that the peer has written when it had heard of so many segments is in the

@@ -108,6 +108,10 @@ impl<H> Core<H> {
     /// A reply that is too long for its VI: it is held, and the requester told.
     pub(crate) fn hold(&mut self, at: (u32, usize), head: &Head, payload: Data) -> bool {
         let Some(map) = self.maps.get_mut(&at.0).filter(|m| m.state == State::Open) else { return false };
+        if map.held.len() >= map.held_max() {
+            self.broke_rules(at.0);
+            return false;
+        }
         let mut copy = vec![0; payload.1];
         // SAFETY: P1; the copy allows that others write.
         unsafe { bytes::copy(copy.as_mut_ptr(), payload.0, payload.1) };
