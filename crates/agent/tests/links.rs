@@ -3,23 +3,61 @@
 
 mod common;
 
-use bellwire_agent::{AgentConfig, Counters};
+use bellwire_agent::{Agent, AgentConfig, Counters};
 use bellwire_memory::line_queue::Line;
 use bellwire_wire::Transmit;
 use bellwire_wire::address::NetAddress;
-use bellwire_wire::agent::AgentPort;
+use bellwire_wire::agent::{AgentConfig as PortConfig, AgentPort};
 use bellwire_wire::packet::{PacketPort, PacketWire};
 use bellwire_wire::udp::host_address;
 use bellwire_wire::{LinkId, Received, Rendezvous, Sent, Wire, WireEvent};
 use common::{Running, address, config, endpoint};
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
 type Nic = PacketWire<AgentPort>;
 
-fn nic(at: SocketAddr, seed: u64) -> Nic {
-    let port = endpoint(at);
+fn nic(port: AgentPort, seed: u64) -> Nic {
     let transport = port.transport_config().unwrap();
-    PacketWire::new(port, transport, &host_address(SocketAddr::new(at.ip(), 0)), seed)
+    let host = host_address(SocketAddr::new(port.address().ip(), 0));
+    PacketWire::new(port, transport, &host, seed)
+}
+
+/// The agent of an exchange.
+enum Host {
+    InThread(Running),
+    ByHand(Arc<Mutex<Agent>>),
+}
+
+impl Host {
+    fn in_thread(config: AgentConfig) -> Self {
+        Self::InThread(Running::start(config))
+    }
+
+    fn by_hand(config: AgentConfig) -> Self {
+        Self::ByHand(Arc::new(Mutex::new(Agent::open(config).unwrap())))
+    }
+
+    fn endpoint(&self, at: SocketAddr) -> AgentPort {
+        let Self::ByHand(agent) = self else { return endpoint(at) };
+        let agent = Arc::clone(agent);
+        let meanwhile = Box::new(move || _ = agent.lock().unwrap().step());
+        AgentPort::open_beside(PortConfig { address: Some(at.ip()), ..PortConfig::new(7.into()) }, meanwhile).unwrap()
+    }
+
+    fn turn(&self) {
+        match self {
+            Self::InThread(_) => std::thread::yield_now(),
+            Self::ByHand(agent) => _ = agent.lock().unwrap().step(),
+        }
+    }
+
+    fn end(self) -> Counters {
+        match self {
+            Self::InThread(running) => running.end(),
+            Self::ByHand(agent) => agent.lock().unwrap().counters(),
+        }
+    }
 }
 
 fn turn(nic: &mut Nic) -> Option<LinkId> {
@@ -48,10 +86,9 @@ fn receive(nic: &mut Nic, link: LinkId) -> Option<u64> {
 }
 
 /// Two NICs exchange frames beside `crowd` endpoints that want to be served all the time.
-fn exchange(at: SocketAddr, config: AgentConfig, crowd: usize) -> Counters {
-    let agent = Running::start(config);
-    let mut crowd: Vec<_> = (0..crowd).map(|_| endpoint(at)).collect();
-    let mut nics = [nic(at, 1), nic(at, 2)];
+fn exchange(agent: Host, at: SocketAddr, crowd: usize) -> Counters {
+    let mut crowd: Vec<_> = (0..crowd).map(|_| agent.endpoint(at)).collect();
+    let mut nics = [nic(agent.endpoint(at), 1), nic(agent.endpoint(at), 2)];
     let host = host_address(SocketAddr::new(at.ip(), 0));
     let (client, server) = (NetAddress::new(&host, b"client").unwrap(), NetAddress::new(&host, b"server").unwrap());
     assert!(nics[1].listen(&server));
@@ -65,12 +102,13 @@ fn exchange(at: SocketAddr, config: AgentConfig, crowd: usize) -> Counters {
         for i in 0..2 {
             links[i] = turn(&mut nics[i]).or(links[i]);
             let Some(link) = links[i] else { continue };
-            if sent[i] < COUNT && sent[i] < got[1 - i] + 32 {
+            // More at once than the agent keeps for an endpoint that is not resident.
+            while sent[i] < COUNT && sent[i] < got[1 - i] + 32 {
                 let mut line = Line::default();
                 (line.0[0], line.0[1]) = (2, sent[i]);
                 match nics[i].send(link, &mut line, 2) {
                     Sent::Yes => sent[i] += 1,
-                    Sent::NoRoom => {}
+                    Sent::NoRoom => break,
                     other => panic!("{other:?}"),
                 }
                 nics[i].flush();
@@ -88,7 +126,7 @@ fn exchange(at: SocketAddr, config: AgentConfig, crowd: usize) -> Counters {
             crowd[i].handle_control();
             while crowd[i].receive().is_some() {}
         }
-        std::thread::yield_now();
+        agent.turn();
         assert!(nics[0].port().now() < until, "links {links:?}, sent {sent:?}, got {got:?}");
     }
     let counters = agent.end();
@@ -99,14 +137,16 @@ fn exchange(at: SocketAddr, config: AgentConfig, crowd: usize) -> Counters {
 #[test]
 fn frames_for_both() {
     let at = address();
-    exchange(at, config(at, 2), 0);
+    exchange(Host::in_thread(config(at, 2)), at, 0);
 }
 
-/// Both are unloaded again and again, and packets for them refused.
+/// Both are unloaded again and again, and packets for them refused. The agent has a turn whenever the
+/// programs have had one: in a thread of its own, on a busy machine, it may find both resident for
+/// all packets.
 #[test]
 fn three_frames_in_a_crowd() {
     let at = address();
-    let counters = exchange(at, config(at, 3), 6);
+    let counters = exchange(Host::by_hand(config(at, 3)), at, 6);
     assert!(counters.not_resident > 0, "{counters:?}");
 }
 
@@ -114,6 +154,6 @@ fn three_frames_in_a_crowd() {
 #[test]
 fn three_frames_in_a_crowd_by_default() {
     let at = address();
-    let counters = exchange(at, AgentConfig { address: at, frames: 3, ..AgentConfig::default() }, 6);
+    let counters = exchange(Host::in_thread(AgentConfig { address: at, frames: 3, ..AgentConfig::default() }), at, 6);
     assert!(counters.not_resident == 0, "{counters:?}");
 }
