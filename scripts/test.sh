@@ -119,6 +119,7 @@ lane_hosts() {
     split_part hosts-gas hosts_gas
     part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
     part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-sisci scripts/sisci-hosts.sh "$target/tests-sisci" "$target/examples-sisci" "$target/installed/lib"
     part hosts-stacks tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks"
 }
 lane_suite() {

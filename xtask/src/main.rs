@@ -69,8 +69,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-global-programs", &["bellwire-global"]),
     ("bellwire-gas-c", &["bellwire-gas", "bellwire-memory"]),
     ("vipl", &["bellwire-memory", "bellwire-via"]),
-    // Within a host: it needs nothing of the engine.
-    ("bellwire-sisci", &["bellwire-memory"]),
+    // Within a host it needs nothing of the engine; between hosts it does.
+    ("bellwire-sisci", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-sisci-c", &["bellwire-memory", "bellwire-sisci"]),
     ("bellwire-report", &[]),
     ("bellwire-inspect", &["bellwire-memory", "bellwire-vipl-abi", "bellwire-wire"]),

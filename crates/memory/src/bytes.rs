@@ -65,6 +65,11 @@ impl<'a> SharedBytes<'a> {
         self.len == 0
     }
 
+    /// Whether it may be written.
+    pub fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     /// The first byte, for atomics and for [`copy`].
     pub fn as_ptr(&self) -> *const u8 {
         self.base

@@ -20,6 +20,7 @@ use crate::local::LocalSegment;
 use crate::map::Map;
 use crate::memory::Memory;
 use crate::mover::Work;
+use crate::place::{CHUNK, Piece, Place};
 use crate::remote::RemoteSegment;
 use crate::rendezvous::Deadline;
 use bellwire_memory::bytes::SharedBytes;
@@ -28,8 +29,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes copied between two looks at the time and at an abort.
-const CHUNK: usize = 256 << 10;
 /// Transfers up to this are copied by the call that starts them.
 const AT_ONCE: usize = 32 << 10;
 /// Entries that a queue may have, whatever it was created for.
@@ -55,58 +54,6 @@ pub enum QueueState {
 
 /// A function of the program that runs at the end of a transfer.
 pub type DoneCallback = Box<dyn FnMut(Result<(), Error>) -> Action + Send>;
-
-/// An end of a transfer.
-#[derive(Clone)]
-enum Place {
-    Segment(Arc<Memory>, usize),
-    /// Memory of the program, which it keeps until the transfer has ended.
-    Program(SharedBytes<'static>),
-    Map(Arc<Map>, usize),
-}
-
-impl Place {
-    /// The same from `offset` on.
-    fn at(self, offset: usize) -> Result<Self, Error> {
-        Ok(match self {
-            Self::Segment(memory, from) => Self::Segment(memory, from.checked_add(offset).ok_or(Error::OutOfRange)?),
-            Self::Program(bytes) => Self::Program(bytes.part(offset, bytes.len().checked_sub(offset).ok_or(Error::OutOfRange)?)?),
-            Self::Map(map, from) => Self::Map(map, from.checked_add(offset).ok_or(Error::OutOfRange)?),
-        })
-    }
-
-    fn part(&self, offset: usize, len: usize) -> Result<SharedBytes<'_>, Error> {
-        match self {
-            Self::Segment(memory, from) => memory.part(from.checked_add(offset).ok_or(Error::OutOfRange)?, len),
-            Self::Program(bytes) => Ok(bytes.part(offset, len)?),
-            Self::Map(map, from) => map.part(from.checked_add(offset).ok_or(Error::OutOfRange)?, len),
-        }
-    }
-}
-
-/// A contiguous part of a transfer.
-#[derive(Clone)]
-pub(crate) struct Piece {
-    from: Place,
-    to: Place,
-    len: usize,
-    remote: Option<Arc<RemoteSegment>>,
-}
-
-impl Piece {
-    fn check(self) -> Result<Self, Error> {
-        self.from.part(0, self.len)?;
-        self.to.part(0, self.len)?;
-        Ok(self)
-    }
-
-    fn copy(&self, offset: usize, len: usize) -> Result<(), Error> {
-        if self.remote.as_ref().is_some_and(|r| r.check().is_err()) {
-            return Err(Error::TransferFailed);
-        }
-        Ok(self.to.part(offset, len)?.copy_from(0, self.from.part(offset, len)?)?)
-    }
-}
 
 #[derive(Default)]
 struct Progress {
@@ -137,6 +84,10 @@ impl Job {
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_far(&self) -> bool {
+        self.pieces.iter().any(|p| p.from.is_far() || p.to.is_far())
     }
 
     fn bytes(&self) -> usize {
@@ -180,7 +131,7 @@ impl Job {
             if deadline.is_over() {
                 return None;
             }
-            let (offset, len) = (progress.offset, (piece.len - progress.offset).min(CHUNK));
+            let (offset, len) = (progress.offset, (piece.len - progress.offset).min(piece.chunk()));
             progress.running = true;
             drop(progress);
             let copied = piece.copy(offset, len);
@@ -272,13 +223,14 @@ struct Ends {
 
 impl Ends {
     fn check(&self, part: Part) -> Result<(), Error> {
-        self.near.part(part.local_offset, part.size)?;
-        self.remote.memory.part(part.remote_offset, part.size).map(|_| ())
+        self.near.check(part.local_offset, part.size)?;
+        Place::of(&self.remote, 0).check(part.remote_offset, part.size)
     }
 
-    fn copy(&self, part: Part, read: bool) -> Result<(), Error> {
+    /// Copies, within a host.
+    fn copy(&self, memory: &Memory, part: Part, read: bool) -> Result<(), Error> {
         self.remote.check().map_err(|_| Error::TransferFailed)?;
-        let (near, far) = (self.near.part(part.local_offset, part.size)?, self.remote.memory.part(part.remote_offset, part.size)?);
+        let (near, far) = (self.near.part(part.local_offset, part.size)?, memory.part(part.remote_offset, part.size)?);
         if read {
             near.copy_from(0, far)?
         } else {
@@ -288,7 +240,7 @@ impl Ends {
     }
 
     fn piece(&self, part: Part, read: bool) -> Result<Piece, Error> {
-        let far = Place::Segment(Arc::clone(&self.remote.memory), part.remote_offset);
+        let far = Place::of(&self.remote, part.remote_offset);
         let near = self.near.clone().at(part.local_offset)?;
         let (from, to) = if read { (far, near) } else { (near, far) };
         Piece { from, to, len: part.size, remote: Some(Arc::clone(&self.remote)) }.check()
@@ -409,6 +361,8 @@ impl DmaQueue {
     /// # Errors
     /// [`Error::IllegalOperation`] unless the state is `Gather`; with `wait` how it ended.
     pub fn post(&self, callback: Option<DoneCallback>, wait: bool) -> Result<(), Error> {
+        // Earlier stores arrive first.
+        self.library.flush_stores();
         let mut queue = self.lock();
         queue.settle();
         if queue.state() != QueueState::Gather {
@@ -427,6 +381,7 @@ impl DmaQueue {
     pub fn start(&self, local: &Local, remote: u64, parts: &[Part], read: bool, callback: Option<DoneCallback>, wait: bool) -> Result<(), Error> {
         let ends = self.ends(local, remote)?;
         parts.iter().try_for_each(|part| ends.check(*part))?;
+        self.library.flush_stores();
         let mut queue = self.lock();
         queue.settle();
         if queue.state() == QueueState::Gather {
@@ -436,9 +391,13 @@ impl DmaQueue {
             return Err(Error::MaxEntries);
         }
         let bytes = parts.iter().fold(0usize, |sum, p| sum.saturating_add(p.size));
-        if callback.is_none() && queue.jobs.is_empty() && bytes <= if wait { CHUNK } else { AT_ONCE } {
+        if let Some(memory) = ends.remote.memory()
+            && callback.is_none()
+            && queue.jobs.is_empty()
+            && bytes <= if wait { CHUNK } else { AT_ONCE }
+        {
             // Done before anybody could look, so there is no job; others wait for the lock.
-            let result = parts.iter().try_for_each(|part| ends.copy(*part, read));
+            let result = parts.iter().try_for_each(|part| ends.copy(memory, *part, read));
             queue.last = Some(result);
             return if wait { result } else { Ok(()) };
         }
@@ -450,7 +409,7 @@ impl DmaQueue {
         let done = if callback.is_some() { Some(queue.events()?) } else { None };
         let job = Job::new(pieces, callback, done);
         // In order: at once only if none is under way.
-        let at_once = queue.jobs.is_empty() && (wait || job.bytes() <= AT_ONCE);
+        let at_once = queue.jobs.is_empty() && (wait || (job.bytes() <= AT_ONCE && !job.is_far()));
         if queue.jobs.is_empty() {
             queue.last = None;
         }

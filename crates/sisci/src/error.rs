@@ -119,6 +119,20 @@ impl From<MemoryError> for Error {
     }
 }
 
+impl From<bellwire_via::Error> for Error {
+    fn from(error: bellwire_via::Error) -> Self {
+        use bellwire_via::Error as Via;
+        match error {
+            Via::Resource => Self::NoSpace,
+            Via::Timeout => Self::Timeout,
+            Via::Rejected => Self::ConnectionRefused,
+            Via::NoMatch => Self::NoSuchSegment,
+            Via::NotReachable | Via::Key(_) => Self::NoRemoteLinkAccess,
+            _ => Self::System,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Remote interrupts: with nothing but the fact ([`LocalInterrupt`]), or with data
-//! ([`DataInterrupt`]).
+//! Remote interrupts, with nothing but the fact; those with data are in `data_interrupt.rs`.
 //!
 //! An interrupt is a counter in memory that the owner shares with those that trigger it; the owner
-//! sleeps on it in the kernel. A data interrupt is a message on the connection, so it is whole, in
-//! order, and of a sender that the owner has let in.
+//! sleeps on it in the kernel. A process of another host sends a message, and the machine adds.
 
 use crate::error::Error;
 use crate::events::{Action, Runner};
+use crate::far::{Export, ExportId, Handled, Import, Name, News, Said, SessionId, What};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
-use crate::message::{Answer, Hello, MESSAGE_MAX, Wish, data_interrupt_name, interrupt_name};
-use crate::rendezvous::{Deadline, Listener, Owner, call, wait_for};
+use crate::message::{Answer, Hello, MESSAGE_MAX, Wish, interrupt_name};
+use crate::rendezvous::{Deadline, Listener, Owner, call};
 use crate::service::{Peer, Source};
 use crate::thread;
 use bellwire_memory::MemoryError;
 use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
 use bellwire_memory::counter::{Counter, CounterAdder, Taken};
-use bellwire_memory::event::Bell;
-use bellwire_memory::fd_passing::{self, Socket};
-use rustix::event::{PollFlags, epoll};
-use rustix::fd::{AsFd, OwnedFd};
+use bellwire_memory::fd_passing;
+use rustix::fd::AsFd;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -31,10 +28,8 @@ const SHARED_MAX: u32 = 8;
 const FIRST_NUMBER: u32 = 0x1_0000;
 /// Numbers that are tried.
 const NUMBERS_TRIED: u32 = 1 << 12;
-/// Bytes that a data interrupt may have.
-pub const DATA_MAX: usize = 4096;
 /// Connections to an interrupt at a time.
-const CALLERS_MAX: usize = 1 << 12;
+pub(crate) const CALLERS_MAX: usize = 1 << 12;
 
 /// What an interrupt is to be.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,21 +44,19 @@ pub struct InterruptKind {
 
 /// What the program runs for an interrupt.
 pub type InterruptCallback = Box<dyn FnMut() -> Action + Send>;
-/// What the program runs for a data interrupt.
-pub type DataCallback = Box<dyn FnMut(&[u8]) -> Action + Send>;
 
 /// Numbers to try.
-fn numbers(chosen: Option<u32>) -> impl Iterator<Item = u32> {
+pub(crate) fn numbers(chosen: Option<u32>) -> impl Iterator<Item = u32> {
     let first = std::process::id().wrapping_mul(0x9E37_79B1) % 0x7000_0000;
     let free = (0..NUMBERS_TRIED).map(move |n| FIRST_NUMBER + (first + n) % 0x7000_0000);
     chosen.into_iter().chain(free.take(if chosen.is_some() { 0 } else { usize::MAX }))
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(caller: &Peer, result: Result<(), Error>, memory: &[rustix::fd::BorrowedFd<'_>]) -> bool {
+pub(crate) fn answer(caller: &Peer, result: Result<(), Error>, memory: &[rustix::fd::BorrowedFd<'_>]) -> bool {
     fd_passing::send(caller.socket.as_fd(), &Answer { result, size: 0 }.bytes(), memory).is_ok()
 }
 
@@ -74,6 +67,9 @@ pub struct LocalInterrupt {
     number: u32,
     counter: Arc<Counter>,
     listener: OnceLock<Arc<Listener>>,
+    /// The object that users of other hosts connect to, and its way to add.
+    export: OnceLock<ExportId>,
+    adder: OnceLock<CounterAdder>,
     runner: OnceLock<Runner>,
     callers: Mutex<BTreeMap<u64, Arc<Peer>>>,
     me: Weak<Self>,
@@ -106,13 +102,16 @@ impl LocalInterrupt {
                     number,
                     counter: Arc::clone(&counter),
                     listener: OnceLock::new(),
+                    export: OnceLock::new(),
+                    adder: OnceLock::new(),
                     runner: OnceLock::new(),
                     callers: Mutex::default(),
                     me: me.clone(),
                 });
                 match interrupt.listen(kind.shared) {
-                    Ok(listener) => {
+                    Ok((listener, slot)) => {
                         let _ = interrupt.listener.set(listener);
+                        interrupt.export(slot).inspect_err(|_| interrupt.stop_listening())?;
                     }
                     Err(Error::InterruptUsed) => continue,
                     Err(error) => return Err(error),
@@ -131,7 +130,17 @@ impl LocalInterrupt {
         Ok((handle, number))
     }
 
-    fn listen(&self, shared: bool) -> Result<Arc<Listener>, Error> {
+    /// Has users of other hosts connect, if there is a way to them.
+    fn export(&self, slot: u32) -> Result<(), Error> {
+        let Some(far) = self.library.far() else { return Ok(()) };
+        let memory = self.counter.fd().try_clone_to_owned().map_err(|_| Error::NoSpace)?;
+        let _ = self.adder.set(CounterAdder::map(memory)?);
+        let name = Name { what: What::Interrupt, node: self.library.nodes.own, id: self.number, slot };
+        let _ = self.export.set(far.export(name, self.me.clone() as Weak<dyn Export>, None)?);
+        Ok(())
+    }
+
+    fn listen(&self, shared: bool) -> Result<(Arc<Listener>, u32), Error> {
         let node = self.library.nodes.own;
         let open = |slot| {
             Listener::open(
@@ -143,14 +152,14 @@ impl LocalInterrupt {
             )
         };
         let is_taken = |slot| fd_passing::connect_abstract(interrupt_name(node, self.number, slot).as_bytes()).is_ok();
-        let listener = if shared {
+        let (listener, slot) = if shared {
             let free = (1..=SHARED_MAX).find_map(|slot| match open(slot) {
                 Err(Error::InterruptUsed) => None,
-                result => Some(result),
+                result => Some(result.map(|listener| (listener, slot))),
             });
             free.unwrap_or(Err(Error::InterruptUsed))?
         } else {
-            open(0)?
+            (open(0)?, 0)
         };
         // One that is alone and one that shares exclude each other.
         let others = if shared { 0..=0 } else { 1..=SHARED_MAX };
@@ -158,12 +167,15 @@ impl LocalInterrupt {
             listener.close();
             return Err(Error::InterruptUsed);
         }
-        Ok(listener)
+        Ok((listener, slot))
     }
 
     fn stop_listening(&self) {
         if let Some(listener) = self.listener.get() {
             listener.close();
+        }
+        if let (Some(far), Some(id)) = (self.library.far(), self.export.get()) {
+            far.withdraw(*id);
         }
     }
 
@@ -224,6 +236,26 @@ impl Owner for LocalInterrupt {
     }
 }
 
+impl Export for LocalInterrupt {
+    fn admit(&self, _: u32, _: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn hear(&self, _: u32, _: u32, said: Said<'_>) -> Handled {
+        match said {
+            Said::Trigger => {
+                // A kernel that cannot wake the owner has nobody to be told.
+                if let Some(adder) = self.adder.get() {
+                    let _ = adder.add();
+                }
+                Handled::Done
+            }
+            Said::Is(_) => Handled::Done,
+            Said::Mapped(_) | Said::Data(_) => Handled::Nonsense,
+        }
+    }
+}
+
 struct CallerSource {
     interrupt: Weak<LocalInterrupt>,
     caller: Arc<Peer>,
@@ -264,10 +296,27 @@ impl Source for TargetSource {
     }
 }
 
+/// An interrupt of another host.
+struct FarTarget {
+    id: SessionId,
+    lost: AtomicBool,
+}
+
+impl Import for FarTarget {
+    fn told(&self, news: News) {
+        if matches!(news, News::Ended | News::Lost) {
+            // Release: pairs with the acquire of trigger().
+            self.lost.store(true, Ordering::Release);
+        }
+    }
+}
+
 /// A connection to an interrupt, or to all that share its number.
 pub struct RemoteInterrupt {
     descriptor: Arc<Descriptor>,
+    library: &'static Library,
     targets: Vec<Arc<Target>>,
+    far: Vec<Arc<FarTarget>>,
 }
 
 impl Object for RemoteInterrupt {
@@ -282,6 +331,19 @@ impl RemoteInterrupt {
     /// [`Error::NoSuchNodeId`], [`Error::NodeNotResponding`].
     pub fn connect(library: &'static Library, descriptor: u64, node: u32, number: u32, timeout: Option<Duration>) -> Result<u64, Error> {
         let descriptor = library.get::<Descriptor>(descriptor)?;
+        if let Some((far, host)) = library.far_of(node) {
+            let names: Vec<_> = (0..=SHARED_MAX).map(|slot| Name { what: What::Interrupt, node, id: number, slot }).collect();
+            let links = far.connect(host, &names, Deadline::after(timeout), Error::NoSuchInterrupt)?;
+            let follow = |id| {
+                let target = Arc::new(FarTarget { id, lost: AtomicBool::new(false) });
+                far.follow(id, Arc::downgrade(&target) as Weak<dyn Import>);
+                target
+            };
+            let targets = links.iter().map(|link| follow(link.id)).collect();
+            descriptor.hold();
+            let made = library.insert(|_| Ok(Arc::new(Self { descriptor, library, targets: Vec::new(), far: targets })));
+            return made.inspect_err(|_| links.iter().for_each(|link| far.disconnect(link.id)));
+        }
         let missing = library.missing(node, Error::NoSuchInterrupt)?;
         let deadline = Deadline::after(timeout);
         let mut targets = Vec::new();
@@ -312,7 +374,7 @@ impl RemoteInterrupt {
             pause = (pause * 2).min(Duration::from_millis(10));
         }
         descriptor.hold();
-        library.insert(|_| Ok(Arc::new(Self { descriptor, targets })))
+        library.insert(|_| Ok(Arc::new(Self { descriptor, library, targets, far: Vec::new() })))
     }
 
     /// Triggers it. The owner sees earlier stores when it wakes.
@@ -321,6 +383,14 @@ impl RemoteInterrupt {
     /// [`Error::NotConnected`] if the owner is gone.
     pub fn trigger(&self) -> Result<(), Error> {
         let mut told = false;
+        if let (Some(far), [_, ..]) = (self.library.far(), &self.far[..]) {
+            // The owner sees earlier stores when it wakes.
+            self.library.flush_stores();
+            for target in &self.far {
+                // Acquire: pairs with the release of FarTarget::told().
+                told |= !target.lost.load(Ordering::Acquire) && far.trigger(target.id).is_ok();
+            }
+        }
         for target in &self.targets {
             // Acquire: pairs with the release of the source; the flag alone matters.
             if !target.lost.load(Ordering::Acquire) {
@@ -341,237 +411,8 @@ impl RemoteInterrupt {
             // Relaxed: published with the handle.
             library.service.remove_peer(target.token.load(Ordering::Relaxed), &target.peer);
         }
+        library.far().into_iter().for_each(|far| interrupt.far.iter().for_each(|target| far.disconnect(target.id)));
         interrupt.descriptor.release();
         Ok(())
-    }
-}
-
-/// A data interrupt of this process.
-pub struct DataInterrupt {
-    descriptor: Arc<Descriptor>,
-    inbox: Arc<Inbox>,
-    library: &'static Library,
-    listener: OnceLock<Arc<Listener>>,
-    runner: OnceLock<Runner>,
-}
-
-/// The connections of those that send, behind one descriptor to sleep on.
-struct Inbox {
-    set: OwnedFd,
-    closed: Bell,
-    senders: Mutex<(u64, BTreeMap<u64, Socket>)>,
-}
-
-impl Inbox {
-    fn create() -> Result<Self, Error> {
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|_| Error::NoSpace)?;
-        let closed = Bell::create()?;
-        epoll::add(&set, &closed, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(|_| Error::NoSpace)?;
-        Ok(Self { set, closed, senders: Mutex::new((1, BTreeMap::new())) })
-    }
-
-    fn add(&self, socket: Socket) -> Result<(), Error> {
-        let mut senders = locked(&self.senders);
-        if senders.1.len() >= CALLERS_MAX {
-            return Err(Error::NoSpace);
-        }
-        let name = senders.0;
-        epoll::add(&self.set, &socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN).map_err(|_| Error::NoSpace)?;
-        senders.0 += 1;
-        senders.1.insert(name, socket);
-        Ok(())
-    }
-
-    /// The next message, of any sender; senders take turns.
-    fn wait(&self, deadline: Deadline, buffer: &mut [u8; DATA_MAX]) -> Result<usize, Error> {
-        let none = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        loop {
-            let mut events = [none; 1];
-            let n = epoll::wait(&self.set, &mut events, Some(&at_once)).unwrap_or(0);
-            if n == 0 {
-                if !wait_for(self.set.as_fd(), PollFlags::IN, deadline) {
-                    return Err(Error::Timeout);
-                }
-                continue;
-            }
-            let name = events[0].data.u64();
-            if name == 0 {
-                return Err(Error::Cancelled);
-            }
-            let mut senders = locked(&self.senders);
-            let Some(socket) = senders.1.get(&name) else { continue };
-            match fd_passing::receive(socket.as_fd(), buffer) {
-                Ok(received) => return Ok(received.len),
-                Err(MemoryError::WouldBlock) => {}
-                // It has left, or sends what it may not.
-                Err(_) => {
-                    if let Some(socket) = senders.1.remove(&name) {
-                        let _ = epoll::delete(&self.set, &socket);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Owner for Inbox {
-    fn admit(&self, hello: Hello, caller: Peer) {
-        if hello.wish != Wish::DataInterrupt {
-            answer(&caller, Err(Error::ConnectionRefused), &[]);
-            return;
-        }
-        // Answered first: the connection then belongs to those that wait.
-        let result = if locked(&self.senders).1.len() >= CALLERS_MAX { Err(Error::NoSpace) } else { Ok(()) };
-        if answer(&caller, result, &[]) && result.is_ok() {
-            let _ = self.add(caller.socket);
-        }
-    }
-}
-
-impl Object for DataInterrupt {
-    const KIND: u8 = 10;
-}
-
-impl DataInterrupt {
-    /// Creates a data interrupt, and gives its handle and number.
-    ///
-    /// # Errors
-    /// [`Error::InterruptUsed`]; [`Error::NoSpace`].
-    pub fn create(
-        library: &'static Library,
-        descriptor: u64,
-        number: Option<u32>,
-        callback: impl FnOnce(u64) -> Option<DataCallback>,
-    ) -> Result<(u64, u32), Error> {
-        let descriptor = library.get::<Descriptor>(descriptor)?;
-        let inbox = Arc::new(Inbox::create()?);
-        let owner: Weak<dyn Owner> = Arc::downgrade(&(Arc::clone(&inbox) as Arc<dyn Owner>));
-        let mut found = None;
-        for candidate in numbers(number) {
-            let name = data_interrupt_name(library.nodes.own, candidate);
-            match Listener::open(&name, owner.clone(), &library.service, &library.nodes, Error::InterruptUsed) {
-                Ok(listener) => {
-                    found = Some((listener, candidate));
-                    break;
-                }
-                Err(Error::InterruptUsed) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let (listener, number) = found.ok_or(Error::InterruptUsed)?;
-        let handle = library.insert(|handle| {
-            let runner = OnceLock::new();
-            if let Some(mut callback) = callback(handle) {
-                let inbox = Arc::clone(&inbox);
-                let thread = thread::spawn(c"bellwire-call", move || {
-                    let mut buffer = [0; DATA_MAX];
-                    while let Ok(len) = inbox.wait(Deadline::after(None), &mut buffer) {
-                        if callback(&buffer[..len]) == Action::Cancel {
-                            break;
-                        }
-                    }
-                });
-                let _ = runner.set(Runner::new(thread?));
-            }
-            descriptor.hold();
-            let at = OnceLock::new();
-            let _ = at.set(Arc::clone(&listener));
-            Ok(Arc::new(Self { descriptor, inbox, library, listener: at, runner }))
-        });
-        Ok((handle.inspect_err(|_| listener.close())?, number))
-    }
-
-    /// Waits for the next one; copies its data into `buffer`, and says how many bytes there are.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`]; [`Error::Cancelled`] if it is removed; [`Error::IllegalOperation`] if a
-    /// callback takes them; [`Error::Overflow`] if the buffer was too short: the beginning is in
-    /// it, the rest is gone.
-    pub fn wait(&self, buffer: SharedBytesOut<'_>, timeout: Option<Duration>) -> Result<usize, (Error, usize)> {
-        if self.runner.get().is_some() {
-            return Err((Error::IllegalOperation, 0));
-        }
-        let mut data = [0; DATA_MAX];
-        let len = self.inbox.wait(Deadline::after(timeout), &mut data).map_err(|error| (error, 0))?;
-        let fits = len.min(buffer.len());
-        buffer.copy_in(0, &data[..fits]).map_err(|error| (error.into(), 0))?;
-        if fits < len { Err((Error::Overflow, len)) } else { Ok(len) }
-    }
-
-    /// Removes it; those that are connected are told when they trigger it.
-    ///
-    /// # Errors
-    /// [`Error::IllegalParameter`] if there is none.
-    pub fn remove(library: &'static Library, handle: u64) -> Result<(), Error> {
-        let interrupt = library.remove::<DataInterrupt>(handle)?;
-        if let Some(listener) = interrupt.listener.get() {
-            listener.close();
-        }
-        let _ = interrupt.inbox.closed.ring();
-        if let Some(runner) = interrupt.runner.get() {
-            runner.join();
-        }
-        for socket in locked(&interrupt.inbox.senders).1.values() {
-            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
-        }
-        interrupt.descriptor.release();
-        debug_assert!(core::ptr::eq(interrupt.library, library), "a process has one library");
-        Ok(())
-    }
-}
-
-/// Where the data goes.
-pub type SharedBytesOut<'a> = bellwire_memory::bytes::SharedBytes<'a>;
-
-/// A connection to a data interrupt.
-pub struct RemoteDataInterrupt {
-    descriptor: Arc<Descriptor>,
-    peer: Peer,
-}
-
-impl Object for RemoteDataInterrupt {
-    const KIND: u8 = 11;
-}
-
-impl RemoteDataInterrupt {
-    /// Connects, and gives the handle.
-    ///
-    /// # Errors
-    /// As [`RemoteInterrupt::connect`].
-    pub fn connect(library: &'static Library, descriptor: u64, node: u32, number: u32, timeout: Option<Duration>) -> Result<u64, Error> {
-        let descriptor = library.get::<Descriptor>(descriptor)?;
-        let missing = library.missing(node, Error::NoSuchInterrupt)?;
-        let called = call(&data_interrupt_name(node, number), Wish::DataInterrupt, &library.nodes, Deadline::after(timeout), missing)?;
-        descriptor.hold();
-        library.insert(|_| Ok(Arc::new(Self { descriptor, peer: called.peer })))
-    }
-
-    /// Sends up to [`DATA_MAX`] bytes.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`] for none or more; [`Error::WouldBlock`] if the owner has not taken
-    /// those before; [`Error::NotConnected`] if it is gone.
-    pub fn trigger(&self, data: bellwire_memory::bytes::SharedBytes<'_>) -> Result<(), Error> {
-        if data.is_empty() || data.len() > DATA_MAX {
-            return Err(Error::OutOfRange);
-        }
-        let mut copy = [0; DATA_MAX];
-        data.copy_out(0, &mut copy[..data.len()])?;
-        if self.peer.is_dead() {
-            return Err(Error::NotConnected);
-        }
-        fd_passing::send(self.peer.socket.as_fd(), &copy[..data.len()], &[]).map_err(|error| match error {
-            MemoryError::WouldBlock => Error::WouldBlock,
-            error => error.into(),
-        })
-    }
-
-    /// Ends the connection.
-    ///
-    /// # Errors
-    /// [`Error::IllegalParameter`] if there is none.
-    pub fn disconnect(library: &'static Library, handle: u64) -> Result<(), Error> {
-        library.remove::<RemoteDataInterrupt>(handle).map(|i| i.descriptor.release())
     }
 }

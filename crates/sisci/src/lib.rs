@@ -4,20 +4,21 @@
 //!
 //! Within a host nothing is emulated: a remote segment is a mapping of the owner's memory, so PIO
 //! is a plain store. A host is a node; several nodes may be on one host, if their processes say so
-//! (`BELLWIRE_SISCI=node=ID`). Segments of other hosts are not reached yet: their nodes answer
-//! [`Error::NodeNotResponding`].
+//! (`BELLWIRE_SISCI=node=ID`). Nodes of other hosts are reached by the engine's messages and RDMA
+//! (`far.rs`), and a map of their segments is a shadow (`shadow.rs`).
 //!
 //! | file | concern |
 //! |---|---|
 //! | `library.rs` | the process's objects; start, end, probe |
 //! | `handles.rs` | handles are checked numbers |
 //! | `local.rs`, `remote.rs`, `memory.rs`, `mapped.rs` | segments and connections to them |
-//! | `map.rs` | maps, sequences, copies through maps |
-//! | `dma.rs`, `mover.rs` | DMA queues, block transfers; the thread that copies |
-//! | `interrupt.rs` | interrupts without and with data |
-//! | `events.rs`, `thread.rs` | events that are waited for or called back |
+//! | `map.rs`, `shadow.rs` | maps, sequences, copies through maps; maps of other hosts' segments |
+//! | `dma.rs`, `place.rs`, `mover.rs` | DMA queues, block transfers; their ends; the thread that copies |
+//! | `interrupt.rs`, `data_interrupt.rs` | interrupts without and with data |
+//! | `events.rs`, `reason.rs`, `thread.rs` | events that are waited for or called back |
 //! | `rendezvous.rs`, `service.rs`, `message.rs` | how processes find each other, and learn of deaths |
 //! | `nodes.rs` | node ids and addresses |
+//! | `far.rs`, `far/` | nodes of other hosts |
 //! | `error.rs` | the specification's errors |
 //!
 //! Everything that another process sends is copied and checked (`message.rs`, and
@@ -26,9 +27,11 @@
 
 #![allow(missing_debug_implementations, reason = "objects are told by their handles")]
 
+mod data_interrupt;
 mod dma;
 mod error;
 mod events;
+mod far;
 mod handles;
 mod interrupt;
 mod library;
@@ -39,18 +42,24 @@ mod memory;
 mod message;
 mod mover;
 mod nodes;
+mod place;
+mod reason;
 mod remote;
 mod rendezvous;
 mod service;
+mod shadow;
 mod thread;
 
+pub use data_interrupt::{DataCallback, DataInterrupt, RemoteDataInterrupt};
 pub use dma::{Block, BlockTransfer, DmaQueue, DoneCallback, ENTRIES_MAX, Local, Part, QueueState};
 pub use error::Error;
 pub use events::Action;
 pub use handles::{Object, Table};
-pub use interrupt::{DATA_MAX, DataCallback, DataInterrupt, InterruptCallback, InterruptKind, LocalInterrupt, RemoteDataInterrupt, RemoteInterrupt};
+pub use interrupt::{InterruptCallback, InterruptKind, LocalInterrupt, RemoteInterrupt};
 pub use library::{Descriptor, Library, current, initialize, terminate};
-pub use local::{LocalCallback, LocalEvent, LocalSegment, Reason, SegmentKind};
+pub use local::{LocalCallback, LocalEvent, LocalSegment, SegmentKind};
 pub use map::{Map, OFFSET_ALIGNMENT, Sequence, SequenceStatus, store_barrier};
+pub use message::DATA_MAX;
 pub use nodes::{ID_MAX, Nodes};
+pub use reason::Reason;
 pub use remote::{RemoteCallback, RemoteEvent, RemoteSegment};

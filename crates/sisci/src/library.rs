@@ -5,20 +5,28 @@
 //! parent's: its calls say [`Error::NotInitialized`] until it starts its own.
 
 use crate::error::Error;
+use crate::far::{Export, Far, Handled, Said};
 use crate::handles::{Object, Table};
 use crate::message::{Answer, Hello, Wish, node_name};
 use crate::mover::Mover;
-use crate::nodes::{Here, ID_MAX, Nodes};
+use crate::nodes::{Here, ID_MAX, Nodes, Surroundings};
 use crate::rendezvous::{Deadline, Listener, Owner, call};
 use crate::service::{Peer, Service};
 use bellwire_memory::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use bellwire_memory::fd_passing;
 use rustix::fd::AsFd;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
 /// Processes of a node that can be seen by name.
 const PROCESSES_SEEN: u32 = 16;
+
+/// A map whose stores leave with a flush.
+pub(crate) trait Stores: Send + Sync {
+    /// Sends them.
+    fn flush(&self) -> Result<(), Error>;
+}
 
 /// Everything of this process.
 pub struct Library {
@@ -28,7 +36,10 @@ pub struct Library {
     pub(crate) service: Arc<Service>,
     pub(crate) mover: Mover,
     objects: Table,
-    _presence: Option<(Arc<Present>, Arc<Listener>)>,
+    far: Option<Far>,
+    /// Maps of segments of other hosts.
+    stores: Mutex<Vec<Weak<dyn Stores>>>,
+    _presence: (Arc<Present>, Option<Arc<Listener>>),
 }
 
 /// A virtual device that a program has opened.
@@ -135,7 +146,52 @@ impl Library {
         let owner: Weak<dyn Owner> = Arc::downgrade(&(Arc::clone(&present) as Arc<dyn Owner>));
         // Each process has one of the names; those that find none free are not seen by themselves.
         let listener = (0..PROCESSES_SEEN).find_map(|slot| Listener::open(&node_name(nodes.own, slot), owner.clone(), &service, &nodes, Error::Busy).ok());
-        Ok(Self { starts: AtomicU32::new(0), nodes, service, mover: Mover::default(), objects: Table::default(), _presence: listener.map(|l| (present, l)) })
+        // Without a network the host's own nodes are still there.
+        let far = match Far::open(&nodes) {
+            Err(Error::NoLinkAccess) => None,
+            far => far?,
+        };
+        if let Some(far) = &far {
+            far.be_seen(&(Arc::downgrade(&present) as Weak<dyn Export>));
+        }
+        Ok(Self {
+            starts: AtomicU32::new(0),
+            nodes,
+            service,
+            mover: Mover::default(),
+            objects: Table::default(),
+            far,
+            stores: Mutex::default(),
+            _presence: (present, listener),
+        })
+    }
+
+    /// The way to other hosts, if there is one.
+    pub(crate) fn far(&self) -> Option<&Far> {
+        self.far.as_ref()
+    }
+
+    /// The way to a node, and the address of its host, if it is another one.
+    pub(crate) fn far_of(&self, node: u32) -> Option<(&Far, IpAddr)> {
+        let far = self.far.as_ref().filter(|_| node != self.nodes.own)?;
+        let address = self.nodes.address_of(node)?;
+        (self.nodes.apart || !Here.is_own(address)).then_some((far, address))
+    }
+
+    /// Flushes of all maps of other hosts' segments include this one.
+    pub(crate) fn add_stores(&self, of: Weak<dyn Stores>) {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|s| s.strong_count() > 0);
+        stores.push(of);
+    }
+
+    /// Sends what was stored through maps of other hosts' segments. Those whose peer is gone lose
+    /// it; their sequences say so.
+    pub fn flush_stores(&self) {
+        let stores: Vec<_> = self.stores.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();
+        for of in stores {
+            let _ = of.flush();
+        }
     }
 
     /// Opens a descriptor.
@@ -187,6 +243,9 @@ impl Library {
         if node == 0 || node > ID_MAX {
             return Err(Error::IllegalNodeId);
         }
+        if let Some((far, host)) = self.far_of(node) {
+            return far.probe(host, node);
+        }
         let at_once = Deadline::after(Some(Duration::ZERO));
         let answers = |slot| call(&node_name(node, slot), Wish::Probe, &self.nodes, at_once, Error::NodeNotResponding).is_ok();
         if node == self.nodes.own || (0..PROCESSES_SEEN).any(answers) {
@@ -203,5 +262,15 @@ impl Owner for Present {
     fn admit(&self, hello: Hello, caller: Peer) {
         let result = if hello.wish == Wish::Probe { Ok(()) } else { Err(Error::IllegalParameter) };
         let _ = fd_passing::send(caller.socket.as_fd(), &Answer { result, size: 0 }.bytes(), &[]);
+    }
+}
+
+impl Export for Present {
+    fn admit(&self, _: u32, _: u32) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn hear(&self, _: u32, _: u32, said: Said<'_>) -> Handled {
+        if matches!(said, Said::Is(_)) { Handled::Done } else { Handled::Nonsense }
     }
 }

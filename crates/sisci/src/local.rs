@@ -9,11 +9,13 @@
 
 use crate::error::Error;
 use crate::events::{Action, Events};
+use crate::far::{Export, ExportId, Handled, Name, Said, What};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::mapped::Mapped;
 use crate::memory::Memory;
 use crate::message::{Answer, Hello, Notice, Wish, segment_name};
+use crate::reason::Reason;
 use crate::rendezvous::{Deadline, Listener, Owner, call};
 use crate::service::{Heard, Peer, Source};
 use bellwire_memory::adopted::Adopted;
@@ -28,22 +30,6 @@ use std::time::{Duration, Instant};
 const USERS_MAX: usize = 1 << 16;
 /// How long a removal waits for users that have the segment mapped: they may be leaving.
 const LEAVING: Duration = Duration::from_millis(500);
-
-/// What happened to a segment or to a connection to it. The numbers are those of `sisci_types.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Reason {
-    /// A node has connected.
-    Connect = 1,
-    /// It has left, or the owner asks to leave.
-    Disconnect = 2,
-    /// The way to the peer is out of order.
-    NotOperational = 3,
-    /// The way to the peer is in order again.
-    Operational = 4,
-    /// The peer is gone.
-    Lost = 5,
-}
 
 /// An event of a local segment: the reason, and the node of the user.
 pub type LocalEvent = (Reason, u32);
@@ -80,12 +66,14 @@ struct State {
     removed: bool,
     maps: usize,
     users: BTreeMap<u64, Arc<User>>,
+    /// Users of other hosts, and whether they have it mapped.
+    far_users: BTreeMap<u32, bool>,
 }
 
 impl State {
     fn is_mapped_by_users(&self) -> bool {
         // Relaxed: under the lock.
-        self.users.values().any(|user| user.mapped.load(Ordering::Relaxed))
+        self.users.values().any(|user| user.mapped.load(Ordering::Relaxed)) || self.far_users.values().any(|is_mapped| *is_mapped)
     }
 }
 
@@ -103,6 +91,8 @@ pub struct LocalSegment {
     mapped: Mapped,
     events: Events<LocalEvent>,
     listener: OnceLock<Arc<Listener>>,
+    /// The object that users of other hosts connect to.
+    export: OnceLock<ExportId>,
     me: Weak<Self>,
     /// The connection to the process that owns it, if it is another one.
     owner: Option<Peer>,
@@ -145,6 +135,7 @@ impl LocalSegment {
                     mapped: Mapped::default(),
                     events,
                     listener: OnceLock::new(),
+                    export: OnceLock::new(),
                     me: me.clone(),
                     owner: None,
                 })
@@ -193,6 +184,7 @@ impl LocalSegment {
                 mapped: Mapped::default(),
                 events: Events::new(None).unwrap_or_else(|_| unreachable!("no callback, no thread")),
                 listener: OnceLock::new(),
+                export: OnceLock::new(),
                 me: me.clone(),
                 owner: Some(called.peer),
             }))
@@ -284,15 +276,45 @@ impl LocalSegment {
     /// [`Error::SegmentNotPrepared`]; [`Error::IllegalOperation`] for a private one, or if it is
     /// available already.
     pub fn set_available(&self) -> Result<(), Error> {
-        let mut state = self.state();
-        if self.kind.private || self.kind.dma_only || self.owner.is_some() || state.available {
-            return Err(Error::IllegalOperation);
+        let check = |state: &State| {
+            if self.kind.private || self.kind.dma_only || self.owner.is_some() || state.available || state.removed {
+                return Err(Error::IllegalOperation);
+            }
+            if state.prepared { Ok(()) } else { Err(Error::SegmentNotPrepared) }
+        };
+        let memory = {
+            let state = self.state();
+            check(&state)?;
+            state.memory.clone()
+        };
+        if let Some(far) = self.library.far()
+            && self.export.get().is_none()
+        {
+            let name = Name { what: What::Segment, node: self.library.nodes.own, id: self.id, slot: 0 };
+            let id = far.export(name, self.me.clone() as Weak<dyn Export>, memory)?;
+            if self.export.set(id).is_err() {
+                far.withdraw(id);
+            }
         }
-        if !state.prepared {
-            return Err(Error::SegmentNotPrepared);
+        let mut state = self.state();
+        if let Err(error) = check(&state) {
+            let removed = state.removed;
+            drop(state);
+            // By another thread, which may not have seen the export.
+            if let (true, Some(far), Some(id)) = (removed, self.library.far(), self.export.get()) {
+                far.withdraw(*id);
+            }
+            return Err(error);
         }
         state.available = true;
         Ok(())
+    }
+
+    /// Asks users of other hosts to leave, or ends their connections. Not under the state's lock.
+    fn send_away(&self, force: bool) {
+        if let (Some(far), Some(id)) = (self.library.far(), self.export.get()) {
+            far.send_away(*id, force);
+        }
     }
 
     /// Lets no others connect. With `notify`, those that are connected are asked to leave; with
@@ -312,10 +334,15 @@ impl LocalSegment {
         if force {
             self.end_users(&mut state);
         }
+        drop(state);
+        if notify || force {
+            self.send_away(force);
+        }
         Ok(())
     }
 
     fn end_users(&self, state: &mut State) {
+        state.far_users.clear();
         for (token, user) in core::mem::take(&mut state.users) {
             user.peer.say(Notice::Gone);
             self.library.service.remove_peer(token, &user.peer);
@@ -379,6 +406,9 @@ impl LocalSegment {
         library.remove::<LocalSegment>(handle)?;
         if let Some(listener) = segment.listener.get() {
             listener.close();
+        }
+        if let (Some(far), Some(id)) = (library.far(), segment.export.get()) {
+            far.withdraw(*id);
         }
         if let Some(owner) = &segment.owner {
             owner.say(Notice::Bye);
@@ -457,6 +487,38 @@ impl Owner for LocalSegment {
         if !attached {
             self.events.post((Reason::Connect, hello.node));
         }
+    }
+}
+
+impl Export for LocalSegment {
+    fn admit(&self, user: u32, node: u32) -> Result<(), Error> {
+        let mut state = self.state();
+        if state.removed || !state.available || state.far_users.len() >= USERS_MAX {
+            return Err(Error::NotAvailable);
+        }
+        state.far_users.insert(user, false);
+        drop(state);
+        self.events.post((Reason::Connect, node));
+        Ok(())
+    }
+
+    fn hear(&self, user: u32, node: u32, said: Said<'_>) -> Handled {
+        match said {
+            Said::Mapped(is_mapped) => {
+                if let Some(user) = self.state().far_users.get_mut(&user) {
+                    *user = is_mapped;
+                }
+            }
+            Said::Is(reason) => {
+                if matches!(reason, Reason::Disconnect | Reason::Lost) {
+                    self.state().far_users.remove(&user);
+                }
+                self.events.post((reason, node));
+            }
+            Said::Trigger | Said::Data(_) => return Handled::Nonsense,
+        }
+        self.left.notify_all();
+        Handled::Done
     }
 }
 

@@ -2,18 +2,20 @@
 //! Maps of segments, sequences on them, and copies through them.
 //!
 //! Within a host a store through a map is a store into the owner's memory: visible at once, in
-//! program order. A sequence therefore fails only if the owner is gone.
+//! program order. A sequence therefore fails only if the owner is gone. A map of another host's
+//! segment is a shadow, whose stores leave with the check of a sequence, a barrier or a flush.
 
 use crate::error::Error;
 use crate::handles::Object;
-use crate::library::{Descriptor, Library};
+use crate::library::{Descriptor, Library, Stores};
 use crate::local::LocalSegment;
 use crate::remote::RemoteSegment;
+use crate::shadow::Shadow;
 use bellwire_memory::atomic::{Ordering, fence};
 use bellwire_memory::bytes::SharedBytes;
 use bellwire_memory::region::Access;
 use bellwire_memory::view::{At, View};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Offsets of maps are multiples of this.
 pub const OFFSET_ALIGNMENT: usize = 8;
@@ -22,6 +24,7 @@ pub const OFFSET_ALIGNMENT: usize = 8;
 pub(crate) enum Shown {
     Local(Arc<LocalSegment>),
     Remote(Arc<RemoteSegment>),
+    Far(Arc<Shadow>),
 }
 
 /// A part of a segment in the program's memory.
@@ -80,9 +83,18 @@ impl Map {
         let segment = library.get::<RemoteSegment>(segment)?;
         segment.check()?;
         check(offset, size, segment.size())?;
-        let view = View::map(segment.memory.fd(), offset, size, access, at)?;
-        segment.map_made();
         let descriptor = Arc::clone(&segment.descriptor);
+        let Some(memory) = segment.memory() else {
+            let shadow = Arc::new(Shadow::new(Arc::clone(&segment), offset, size)?);
+            let view = shadow.view(access, at)?;
+            segment.map_made();
+            if access == Access::ReadWrite {
+                library.add_stores(Arc::downgrade(&shadow) as Weak<dyn Stores>);
+            }
+            return Self::insert(library, Self { descriptor, view, shown: Shown::Far(shadow) });
+        };
+        let view = View::map(memory.fd(), offset, size, access, at)?;
+        segment.map_made();
         Self::insert(library, Self { descriptor, view, shown: Shown::Remote(segment) })
     }
 
@@ -101,6 +113,11 @@ impl Map {
         match &map.shown {
             Shown::Local(segment) => segment.map_gone(),
             Shown::Remote(segment) => segment.map_gone(),
+            Shown::Far(shadow) => {
+                // If the owner is gone, the stores are lost.
+                let _ = shadow.flush();
+                shadow.segment.map_gone();
+            }
         }
         map.descriptor.release();
         Ok(())
@@ -119,7 +136,31 @@ impl Map {
         match &self.shown {
             Shown::Local(_) => Ok(()),
             Shown::Remote(segment) => segment.check(),
+            Shown::Far(shadow) => shadow.segment.check(),
         }
+    }
+
+    /// Sends what was stored through it. Within a host it is there already.
+    ///
+    /// # Errors
+    /// [`Error::TransferFailed`].
+    pub fn flush(&self) -> Result<(), Error> {
+        store_barrier();
+        if let Shown::Far(shadow) = &self.shown { shadow.flush() } else { Ok(()) }
+    }
+
+    /// Fetches what the segment holds. Within a host it is there already.
+    ///
+    /// # Errors
+    /// [`Error::TransferFailed`].
+    pub fn fetch(&self) -> Result<(), Error> {
+        store_barrier();
+        if let Shown::Far(shadow) = &self.shown { shadow.fetch() } else { Ok(()) }
+    }
+
+    /// Whether it shows a segment of another host.
+    pub(crate) fn is_far(&self) -> bool {
+        matches!(self.shown, Shown::Far(_))
     }
 
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
@@ -131,6 +172,7 @@ impl Map {
         match &self.shown {
             Shown::Local(_) => None,
             Shown::Remote(segment) => Some(segment),
+            Shown::Far(shadow) => Some(&shadow.segment),
         }
     }
 
@@ -150,6 +192,12 @@ impl Map {
     pub fn copy(&self, memory: SharedBytes<'_>, offset: usize, read: bool) -> Result<(), Error> {
         self.check()?;
         let part = self.part(offset, memory.len())?;
+        if let Shown::Far(shadow) = &self.shown {
+            if !read && !part.is_writable() {
+                return Err(Error::Access);
+            }
+            return shadow.copy(memory, offset, read);
+        }
         if read {
             memory.copy_from(0, part)?
         } else {
@@ -196,15 +244,29 @@ impl Sequence {
     /// Starts it.
     pub fn start(&self) -> SequenceStatus {
         match self.map.check() {
+            Ok(()) if self.map.remote().is_some_and(|segment| segment.is_silent()) => SequenceStatus::Pending,
             Ok(()) => SequenceStatus::Ok,
             Err(_) => SequenceStatus::NotRetriable,
         }
     }
 
-    /// Whether all stores since the start have arrived. A death is seen within milliseconds.
+    /// Whether all stores since the start have arrived. A death is seen within milliseconds; that
+    /// of another host, within seconds.
     pub fn check(&self) -> SequenceStatus {
-        store_barrier();
-        self.start()
+        match self.start() {
+            SequenceStatus::Ok => {}
+            // A flush would wait for the way to be in order again.
+            status => return status,
+        }
+        match self.map.flush() {
+            Ok(()) => self.start(),
+            Err(_) => SequenceStatus::NotRetriable,
+        }
+    }
+
+    /// The map that it is on.
+    pub fn map(&self) -> &Map {
+        &self.map
     }
 }
 

@@ -9,6 +9,9 @@ const VERSION: u32 = 2;
 /// Bytes of the longest message but data interrupts.
 pub const MESSAGE_MAX: usize = 32;
 
+/// Bytes that a data interrupt may have.
+pub const DATA_MAX: usize = 4096;
+
 /// What a caller wants of the object whose name it has called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

@@ -8,6 +8,7 @@
 //! 3. the address of this host (`BELLWIRE_ADDRESS`, else the one from which packets leave): its
 //!    last 16 bits, so that 10.0.3.7 is node 775. Without a network: 1.
 
+use bellwire_via::wire::udp::address_from;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 /// Where the table lies unless a variable says otherwise.
@@ -28,6 +29,9 @@ pub struct Nodes {
     pub all_users: bool,
     /// Whether the program is to say at its start what is derived from what.
     pub explain: bool,
+    /// Whether other nodes of this host are reached as if they were elsewhere: to test
+    /// (`BELLWIRE_SHM=off`).
+    pub apart: bool,
     /// This host's address, from which addresses of other ids are derived if there is no table.
     pub address: IpAddr,
 }
@@ -93,8 +97,7 @@ impl Nodes {
             Some(path) => (parse_table(&here.file(&path).ok_or_else(|| format!("BELLWIRE_SISCI_NODES: {path} cannot be read"))?, &path)?, path),
             None => (here.file(TABLE).map_or(Ok(Vec::new()), |text| parse_table(&text, TABLE))?, TABLE.to_string()),
         };
-        let stated =
-            here.variable("BELLWIRE_ADDRESS").and_then(|a| a.parse::<IpAddr>().ok().or_else(|| a.parse::<std::net::SocketAddr>().ok().map(|a| a.ip())));
+        let stated = here.variable("BELLWIRE_ADDRESS").and_then(|a| address_from(&a)).map(|a| a.ip());
         let address = stated.or_else(|| here.outgoing()).unwrap_or(Ipv4Addr::LOCALHOST.into());
         let listed = table.iter().find(|(_, a)| *a == address).or_else(|| table.iter().find(|(_, a)| here.is_own(*a)));
         let (own, reason) = match (chosen, listed) {
@@ -102,7 +105,16 @@ impl Nodes {
             (None, Some((id, a))) => (*id, format!("{a} in {origin}")),
             (None, None) => (derive(address), format!("the last 16 bits of {address}")),
         };
-        Ok(Self { own, table, reason, all_users, explain, address })
+        // As others know it.
+        let address = stated.or(listed.map(|(_, a)| *a)).unwrap_or(address);
+        let apart = here.variable("BELLWIRE_SHM").as_deref() == Some("off");
+        Ok(Self { own, table, reason, all_users, explain, apart, address })
+    }
+
+    /// Whether the table has this host and others, so that this process is to reach other hosts.
+    pub(crate) fn spans_hosts(&self) -> bool {
+        let is_own = |address: IpAddr| address == self.address || Here.is_own(address);
+        !self.address.is_loopback() && self.table.iter().any(|(_, a)| *a == self.address) && self.table.iter().any(|(_, a)| !is_own(*a))
     }
 
     /// The address of a node, as far as it is known.

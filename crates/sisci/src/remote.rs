@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Remote segments: connections to segments of other processes. Within a host, the owner's memory
-//! itself is mapped.
+//! itself is mapped; that of another host is reached by RDMA.
 
 use crate::error::Error;
 use crate::events::{Action, Events};
+use crate::far::{Far, Import, Link, Name, News, What};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
-use crate::local::Reason;
 use crate::mapped::Mapped;
 use crate::memory::Memory;
 use crate::message::{Notice, Wish, segment_name};
+use crate::reason::Reason;
 use crate::rendezvous::{Deadline, call};
 use crate::service::{Heard, Peer, Source};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use bellwire_memory::bytes::SharedBytes;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// An event of a remote segment, and the error that goes with it.
@@ -27,6 +29,23 @@ const CONNECTED: u64 = 0;
 const ENDED: u64 = 1;
 /// The owner's process is gone.
 const LOST: u64 = 2;
+/// The connection stands, but the owner does not answer for now.
+const SILENT: u64 = 3;
+
+/// How the owner's memory is reached.
+enum Way {
+    Here {
+        memory: Arc<Memory>,
+        peer: Peer,
+        token: AtomicU64,
+        mapped: Mapped,
+    },
+    /// By a NIC; how many maps there are.
+    Far {
+        link: Link,
+        maps: Mutex<usize>,
+    },
+}
 
 /// A connection to a segment.
 pub struct RemoteSegment {
@@ -34,11 +53,8 @@ pub struct RemoteSegment {
     library: &'static Library,
     node: u32,
     id: u32,
-    pub(crate) memory: Arc<Memory>,
-    peer: Peer,
-    token: AtomicU64,
+    way: Way,
     state: AtomicU64,
-    mapped: Mapped,
     events: Events<RemoteEvent>,
 }
 
@@ -63,6 +79,20 @@ impl RemoteSegment {
         callback: impl FnOnce(u64) -> Option<RemoteCallback>,
     ) -> Result<u64, Error> {
         let descriptor = library.get::<Descriptor>(descriptor)?;
+        if let Some((far, host)) = library.far_of(node) {
+            let name = Name { what: What::Segment, node, id, slot: 0 };
+            let links = far.connect(host, &[name], Deadline::after(timeout), Error::NoSuchSegment)?;
+            let link = *links.first().ok_or(Error::System)?;
+            let handle = library.insert(|handle| {
+                let way = Way::Far { link, maps: Mutex::new(0) };
+                let segment = Self { descriptor, library, node, id, way, state: AtomicU64::new(CONNECTED), events: Events::new(callback(handle))? };
+                let segment = Arc::new(segment);
+                far.follow(link.id, Arc::downgrade(&segment) as Weak<dyn Import>);
+                segment.descriptor.hold();
+                Ok(segment)
+            });
+            return handle.inspect_err(|_| far.disconnect(link.id));
+        }
         let missing = library.missing(node, Error::NoSuchSegment)?;
         let mut called = call(&segment_name(node, id), Wish::Connect, &library.nodes, Deadline::after(timeout), missing)?;
         let memory = Memory::of_peer(called.fds.pop().ok_or(Error::InconsistentVersions)?, called.answer.size)?;
@@ -72,17 +102,16 @@ impl RemoteSegment {
                 library,
                 node,
                 id,
-                memory: Arc::new(memory),
-                peer: called.peer,
-                token: AtomicU64::new(0),
+                way: Way::Here { memory: Arc::new(memory), peer: called.peer, token: AtomicU64::new(0), mapped: Mapped::default() },
                 state: AtomicU64::new(CONNECTED),
-                mapped: Mapped::default(),
                 events: Events::new(callback(handle))?,
             });
-            let source = Arc::new(OwnerSource(Arc::downgrade(&segment)));
-            let token = library.service.add_peer(&segment.peer, source).inspect_err(|_| segment.events.close())?;
-            // Relaxed, here and where it is read: published with the handle.
-            segment.token.store(token, Ordering::Relaxed);
+            if let Way::Here { peer, token, .. } = &segment.way {
+                let source = Arc::new(OwnerSource(Arc::downgrade(&segment)));
+                let name = library.service.add_peer(peer, source).inspect_err(|_| segment.events.close())?;
+                // Relaxed, here and where it is read: published with the handle.
+                token.store(name, Ordering::Relaxed);
+            }
             segment.descriptor.hold();
             Ok(segment)
         })
@@ -100,7 +129,45 @@ impl RemoteSegment {
 
     /// Its bytes.
     pub fn size(&self) -> usize {
-        self.memory.size()
+        match &self.way {
+            Way::Here { memory, .. } => memory.size(),
+            Way::Far { link, .. } => usize::try_from(link.granted.size).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The owner's memory, if it is of this host.
+    pub(crate) fn memory(&self) -> Option<&Arc<Memory>> {
+        match &self.way {
+            Way::Here { memory, .. } => Some(memory),
+            Way::Far { .. } => None,
+        }
+    }
+
+    fn far(&self) -> Result<(&Far, Link), Error> {
+        match &self.way {
+            Way::Far { link, .. } => Ok((self.library.far().ok_or(Error::TransferFailed)?, *link)),
+            Way::Here { .. } => Err(Error::System),
+        }
+    }
+
+    /// Moves `memory` to (or, if `read`, from) a segment of another host; all of it has arrived
+    /// when this returns.
+    pub(crate) fn transfer(&self, memory: SharedBytes<'_>, offset: usize, read: bool) -> Result<(), Error> {
+        let (far, link) = self.far()?;
+        far.transfer(link.id, memory, offset, read)
+    }
+
+    /// Writes these to a segment of another host, in this order; all have arrived when this
+    /// returns.
+    pub(crate) fn write_all(&self, parts: Vec<(SharedBytes<'_>, usize)>) -> Result<(), Error> {
+        let (far, link) = self.far()?;
+        far.write_all(link.id, parts)
+    }
+
+    /// Whether the owner does not answer for now.
+    pub(crate) fn is_silent(&self) -> bool {
+        // Acquire: pairs with the release in end().
+        self.state.load(Ordering::Acquire) == SILENT
     }
 
     /// Whether the connection stands.
@@ -111,18 +178,35 @@ impl RemoteSegment {
     pub fn check(&self) -> Result<(), Error> {
         // Acquire: pairs with the release in end().
         match self.state.load(Ordering::Acquire) {
-            CONNECTED => Ok(()),
+            CONNECTED | SILENT => Ok(()),
             ENDED => Err(Error::NotConnected),
             _ => Err(Error::NodeNotResponding),
         }
     }
 
     pub(crate) fn map_made(&self) {
-        self.mapped.made(&self.peer);
+        match &self.way {
+            Way::Here { peer, mapped, .. } => mapped.made(peer),
+            Way::Far { maps, .. } => self.count_map(maps, 1),
+        }
     }
 
     pub(crate) fn map_gone(&self) {
-        self.mapped.gone(&self.peer);
+        match &self.way {
+            Way::Here { peer, mapped, .. } => mapped.gone(peer),
+            Way::Far { maps, .. } => self.count_map(maps, -1),
+        }
+    }
+
+    fn count_map(&self, maps: &Mutex<usize>, more: isize) {
+        let mut maps = maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *maps;
+        *maps = maps.saturating_add_signed(more);
+        if (before == 0) != (*maps == 0)
+            && let Ok((far, link)) = self.far()
+        {
+            far.tell_mapped(link.id, *maps > 0);
+        }
     }
 
     /// The next event.
@@ -140,16 +224,25 @@ impl RemoteSegment {
     /// [`Error::Busy`] while it is mapped.
     pub fn disconnect(library: &'static Library, handle: u64) -> Result<(), Error> {
         let segment = library.get::<RemoteSegment>(handle)?;
-        if segment.mapped.count() > 0 {
+        let maps = match &segment.way {
+            Way::Here { mapped, .. } => mapped.count(),
+            Way::Far { maps, .. } => *maps.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        if maps > 0 {
             return Err(Error::Busy);
         }
         library.remove::<RemoteSegment>(handle)?;
-        library.service.remove_peer(segment.token.load(Ordering::Relaxed), &segment.peer);
-        segment.peer.say(Notice::Bye);
+        if let Way::Here { peer, token, .. } = &segment.way {
+            library.service.remove_peer(token.load(Ordering::Relaxed), peer);
+            peer.say(Notice::Bye);
+        }
         // Release: pairs with the acquire in check(): sequences that are left say so.
         segment.state.store(ENDED, Ordering::Release);
-        // The owner sees the end even if a transfer keeps this object.
-        let _ = rustix::net::shutdown(&segment.peer.socket, rustix::net::Shutdown::Both);
+        match &segment.way {
+            // The owner sees the end even if a transfer keeps this object.
+            Way::Here { peer, .. } => drop(rustix::net::shutdown(&peer.socket, rustix::net::Shutdown::Both)),
+            Way::Far { link, .. } => library.far().into_iter().for_each(|far| far.disconnect(link.id)),
+        }
         segment.events.close();
         segment.descriptor.release();
         Ok(())
@@ -167,7 +260,8 @@ struct OwnerSource(Weak<RemoteSegment>);
 impl Source for OwnerSource {
     fn ready(&self, token: u64) {
         let Some(segment) = self.0.upgrade() else { return };
-        match segment.peer.hear() {
+        let Way::Here { peer, .. } = &segment.way else { return };
+        match peer.hear() {
             Heard::Nothing => return,
             Heard::Said(Notice::Unavailable) => {
                 segment.events.post((Reason::Disconnect, None));
@@ -176,6 +270,21 @@ impl Source for OwnerSource {
             Heard::Said(Notice::Gone) => segment.end(ENDED, (Reason::Disconnect, None)),
             Heard::Said(Notice::Bye | Notice::Mapped | Notice::Unmapped) | Heard::End => segment.end(LOST, (Reason::Lost, Some(Error::NodeNotResponding))),
         }
-        segment.library.service.remove_peer(token, &segment.peer);
+        segment.library.service.remove_peer(token, peer);
+    }
+}
+
+impl Import for RemoteSegment {
+    fn told(&self, news: News) {
+        // A connection that is over stays so.
+        let now = |from, to| self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        match news {
+            News::Unavailable => self.events.post((Reason::Disconnect, None)),
+            News::Ended => self.end(ENDED, (Reason::Disconnect, None)),
+            News::Lost => self.end(LOST, (Reason::Lost, Some(Error::NodeNotResponding))),
+            News::Silent if now(CONNECTED, SILENT) => self.events.post((Reason::NotOperational, Some(Error::NodeNotResponding))),
+            News::Answers if now(SILENT, CONNECTED) => self.events.post((Reason::Operational, None)),
+            News::Silent | News::Answers => {}
+        }
     }
 }

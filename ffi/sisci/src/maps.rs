@@ -37,6 +37,17 @@ fn copy(memory: Memory, map: Handle, offset: usize, size: usize, read: bool) -> 
     map.copy(memory.bytes(size)?, offset, read)
 }
 
+/// Sends what was stored through the map of a sequence; without one, through all.
+fn flush(sequence: Handle) {
+    store_barrier();
+    // These calls have no errors: the check of a sequence tells.
+    let Ok(library) = current() else { return };
+    match library.get::<Sequence>(sequence as u64) {
+        Ok(sequence) => drop(sequence.map().flush()),
+        Err(_) => library.flush_stores(),
+    }
+}
+
 calls! {
     fn SCIMapLocalSegment(segment: Handle, map: Out<Handle>, offset: usize, size: usize, hint: Memory, flags: Flags, error: ErrorOut) -> *mut c_void {
         let make = || {
@@ -93,16 +104,18 @@ calls! {
         end(error, SequenceStatus::NotRetriable as u32, check_it())
     }
 
-    fn SCIStoreBarrier(_sequence: Handle, _flags: Flags) {
-        store_barrier();
+    fn SCIStoreBarrier(sequence: Handle, _flags: Flags) {
+        flush(sequence);
     }
 
-    fn SCIFlushReadBuffers(_sequence: Handle) {
+    fn SCIFlushReadBuffers(sequence: Handle) {
         store_barrier();
+        // These calls have no errors: the check of a sequence tells.
+        let _ = current().and_then(|l| l.get::<Sequence>(sequence as u64)).and_then(|s| s.map().fetch());
     }
 
-    fn SCIFlush(_sequence: Handle, _flags: Flags) {
-        store_barrier();
+    fn SCIFlush(sequence: Handle, _flags: Flags) {
+        flush(sequence);
     }
 
     fn SCIMemCpy(sequence: Handle, memory: Memory, map: Handle, offset: usize, size: usize, flags: Flags, error: ErrorOut) {
@@ -141,8 +154,7 @@ calls! {
             let map = current()?.get::<Map>(map as u64)?;
             let base = map.part(0, 0)?.as_ptr().addr();
             map.part(address.address().checked_sub(base).ok_or(Error::OutOfRange)?, length)?;
-            store_barrier();
-            Ok(())
+            map.flush()
         };
         end(error, (), sync());
     }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! RDMA between memory of this process and a segment of another host. A short transfer goes through
+//! a slot of registered memory; a long one registers the memory itself, until it has ended.
+//!
+//! A transfer ends with a fence: when the owner has counted it, all bytes have arrived. Of a
+//! connection that breaks, transfers fail, and the engine no longer touches the memory.
+
+use super::session::{Session, SessionId};
+use crate::error::Error;
+use crate::memory::Memory;
+use bellwire_memory::bytes::SharedBytes;
+use bellwire_via::handle::{Handle, Slab};
+use bellwire_via::wire::Wire;
+use bellwire_via::{Engine, MemAttributes, MemHandle, Operation, PtagHandle, Segment, SendRequest};
+
+/// Longest transfer.
+pub(crate) const BYTES_MAX: usize = 1 << 26;
+/// Transfers at a time.
+const TRANSFERS_MAX: usize = 1 << 12;
+/// Slots for short transfers, and their bytes.
+const SLOTS: usize = 16;
+const SLOT_BYTES: usize = 16 << 10;
+
+/// Names a transfer.
+pub(super) type TransferId = Handle<Transfer>;
+
+/// The registered memory of a transfer.
+enum Lent {
+    Nothing,
+    Slot(usize),
+    Region(u64, MemHandle),
+}
+
+/// A transfer.
+pub(super) struct Transfer {
+    session: SessionId,
+    lent: Lent,
+    /// Requests that have not ended.
+    left: u32,
+    fence: u32,
+    failed: bool,
+}
+
+/// All transfers of a process.
+pub(super) struct Transfers {
+    all: Slab<Transfer>,
+    slots: Memory,
+    handle: MemHandle,
+    free: Vec<usize>,
+}
+
+impl Transfers {
+    pub fn new<W: Wire>(engine: &mut Engine<W>, attributes: &MemAttributes) -> Result<Self, Error> {
+        let slots = Memory::create(SLOTS * SLOT_BYTES)?;
+        let address = slots.part(0, slots.size())?.as_ptr().expose_provenance() as u64;
+        // SAFETY: U0: shared memory, kept beside its registration in the machine, which goes with
+        // its engine.
+        let handle = unsafe { engine.register(address, slots.size() as u64, attributes) }?;
+        Ok(Self { all: Slab::new(TRANSFERS_MAX), slots, handle, free: (0..SLOTS).collect() })
+    }
+
+    fn slot(&self, slot: usize, len: usize) -> Result<SharedBytes<'_>, Error> {
+        self.slots.part(slot * SLOT_BYTES, len)
+    }
+
+    /// A request of a transfer has ended.
+    pub fn completed(&mut self, context: u64, is_error: bool) {
+        if let Some(transfer) = self.all.get_mut(TransferId::from_raw(context as u32)) {
+            transfer.left = transfer.left.saturating_sub(1);
+            transfer.failed |= is_error;
+        }
+    }
+
+    /// The connection of these is over, and its VI has ended.
+    pub fn fail(&mut self, session: SessionId) {
+        for (_, transfer) in self.all.iter_mut().filter(|(_, t)| t.session == session) {
+            (transfer.left, transfer.failed) = (0, true);
+        }
+    }
+
+    /// Begins a transfer of `memory` to (or, if it is read, from) an offset of the segment of a
+    /// connection, which a fence is to follow. `None`: not now.
+    ///
+    /// # Safety
+    /// `memory` stays mapped until [`end`](Self::end) has returned a result.
+    pub unsafe fn begin<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        (id, session): (SessionId, &mut Session),
+        ptag: Option<PtagHandle>,
+        memory: SharedBytes<'_>,
+        (offset, read): (usize, bool),
+    ) -> Result<Option<TransferId>, Error> {
+        let granted = session.granted().map_err(|_| Error::TransferFailed)?;
+        let len = memory.len();
+        if len > BYTES_MAX || (offset as u64).checked_add(len as u64).is_none_or(|end| end > granted.size) {
+            return Err(Error::OutOfRange);
+        }
+        if !session.credits.has_credit() {
+            return Ok(None);
+        }
+        let fence = session.credits.sent().wrapping_add(1);
+        // Short of names, this one waits for others.
+        let begun = Transfer { session: id, lent: Lent::Nothing, left: 1, fence, failed: false };
+        let Some(name) = self.all.insert(begun) else { return Ok(None) };
+        let lent = match self.lend(engine, ptag, memory, read) {
+            Ok(lent) => lent,
+            Err(error) => {
+                self.all.remove(name);
+                return Err(error);
+            }
+        };
+        let (address, handle) = match lent {
+            Lent::Slot(slot) => (self.slot(slot, len)?.as_ptr().expose_provenance() as u64, self.handle),
+            Lent::Region(address, handle) => (address, handle),
+            Lent::Nothing => return Err(Error::System),
+        };
+        let segments = [Segment { address, length: len as u32, handle: handle.raw() }];
+        let request = SendRequest {
+            operation: if read { Operation::RdmaRead } else { Operation::RdmaWrite },
+            segments: &segments,
+            remote_address: granted.address.wrapping_add(offset as u64),
+            remote_handle: granted.handle,
+            context: u64::from(name.raw()),
+            ..SendRequest::default()
+        };
+        let is_posted = engine.post_send(session.channel.vi(), &request).is_ok();
+        if let Some(transfer) = self.all.get_mut(name) {
+            transfer.lent = lent;
+            // The queue is full, or the connection has just broken.
+            if !is_posted {
+                (transfer.left, transfer.failed) = (0, true);
+            }
+        }
+        session.posted += u32::from(is_posted);
+        Ok(Some(name))
+    }
+
+    /// Registered memory for a transfer.
+    fn lend<W: Wire>(&mut self, engine: &mut Engine<W>, ptag: Option<PtagHandle>, memory: SharedBytes<'_>, read: bool) -> Result<Lent, Error> {
+        let slot = if memory.len() <= SLOT_BYTES { self.free.pop() } else { None };
+        let Some(slot) = slot else {
+            let address = memory.as_ptr().expose_provenance() as u64;
+            let attributes = MemAttributes { ptag, ..MemAttributes::default() };
+            // SAFETY: U0: the caller's of `begin`; it is reached by copies alone.
+            let handle = unsafe { engine.register(address, memory.len() as u64, &attributes) }.map_err(|_| Error::IllegalAddress)?;
+            return Ok(Lent::Region(address, handle));
+        };
+        if !read && let Err(error) = self.slot(slot, memory.len()).and_then(|bytes| Ok(bytes.copy_from(0, memory)?)) {
+            self.free.push(slot);
+            return Err(error);
+        }
+        Ok(Lent::Slot(slot))
+    }
+
+    /// How a transfer ended, once; `None` while it goes on.
+    pub fn end<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        sessions: &Slab<Session>,
+        name: TransferId,
+        memory: SharedBytes<'_>,
+        read: bool,
+    ) -> Option<Result<(), Error>> {
+        let transfer = self.all.get(name)?;
+        let session = sessions.get(transfer.session).filter(|s| s.granted().is_ok());
+        let has_arrived = session.is_none_or(|s| s.has_counted(transfer.fence));
+        if transfer.left > 0 || !(transfer.failed || has_arrived) {
+            return None;
+        }
+        let mut result = if transfer.failed || session.is_none() { Err(Error::TransferFailed) } else { Ok(()) };
+        match transfer.lent {
+            Lent::Slot(slot) => {
+                if read && result.is_ok() {
+                    result = self.slot(slot, memory.len()).and_then(|bytes| Ok(memory.copy_from(0, bytes)?));
+                }
+                self.free.push(slot);
+            }
+            // While the engine uses it, it is not given back.
+            Lent::Region(address, handle) => engine.deregister(address, handle).ok()?,
+            Lent::Nothing => {}
+        }
+        self.all.remove(name);
+        Some(result)
+    }
+}
