@@ -161,6 +161,7 @@ if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-sisci-kills env KILLS=500 scripts/sisci-hosts.sh "$target/tests-sisci" "$target/examples-sisci" "$target/installed/lib"
     part sisci-kills make -s -C tests/sisci check-long LIBSISCI="$target/release/libsisci.so" OUT="$target/tests-sisci"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part agent-long tests/agent/check.sh "$target/installed" "$target/tests-agent" long
