@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::map::{Bulk, PeerSegment, State};
+use crate::probe::{Off, Probe, Stage};
 use crate::record::{Cut, Departed, Record, Returned, status_from};
 use crate::vipl::Handle;
 use bellwire_am::tables::lies_within;
@@ -38,14 +39,14 @@ impl<H> Core<H> {
     /// One look: retires a send, takes the next thing that has come. Handlers of requests run only
     /// if `may_serve`.
     #[inline]
-    pub(crate) fn step(&mut self, may_serve: bool) -> Result<Step<H>, Error> {
+    pub(crate) fn step<P: Probe>(&mut self, may_serve: bool) -> Result<Step<H>, Error> {
         if !self.waiting.is_empty() {
             self.send_waiting();
         }
         if !self.pumping.is_empty() {
             self.pump_all();
         }
-        self.retire(1);
+        self.retire::<P>(1);
         if let Some((endpoint, returned)) = self.returns.pop_front() {
             let handler = self.endpoints.get_mut(&endpoint).and_then(|endpoint| {
                 endpoint.counters.returned += 1;
@@ -58,8 +59,8 @@ impl<H> Core<H> {
             return Ok(handler.map_or(Step::Moved, |handler| Step::Departure(endpoint, handler, departed)));
         }
         let arrival = match self.ready.pop_front() {
-            Some(delivery) => Some(self.sort(delivery)),
-            None => self.next_receive()?.map(|found| self.arrive(found)),
+            Some(delivery) => Some(self.sort::<P>(delivery)),
+            None => self.next_receive::<P>()?.map(|found| self.arrive::<P>(found)),
         };
         if let Some(arrival) = arrival {
             match arrival {
@@ -78,21 +79,23 @@ impl<H> Core<H> {
         if !may_serve {
             return Ok(Step::Nothing);
         }
-        Ok(self.requests.pop_front().map_or(Step::Nothing, |delivery| self.serve(delivery)))
+        Ok(self.requests.pop_front().map_or(Step::Nothing, |delivery| self.serve::<P>(delivery)))
     }
 
     /// The VI of the next completed receive, and which of the queues it came by.
     #[inline]
-    fn next_receive(&mut self) -> Result<Option<(Handle, usize)>, Error> {
+    fn next_receive<P: Probe>(&mut self) -> Result<Option<(Handle, usize)>, Error> {
         if let Some(found) = self.noticed.pop_front() {
             return Ok(Some(found));
         }
         for (at, queues) in self.queues.iter().enumerate() {
             let stray = if self.shares { queues.fetch(true, |vi| self.vis.contains_key(&vi)) } else { None };
+            P::mark(Stage::Turned);
             let found = match stray {
                 Some(vi) => Some(vi),
                 None => self.shared.nic.cq_done(queues.receive).map_err(|_| Error::InUse)?,
             };
+            P::mark(Stage::ReceivesLooked);
             if let Some(vi) = found {
                 return Ok(Some((vi, at)));
             }
@@ -104,14 +107,14 @@ impl<H> Core<H> {
     /// and notes it.
     pub(crate) fn has_something(&mut self) -> Result<bool, Error> {
         if self.noticed.is_empty()
-            && let Some(found) = self.next_receive()?
+            && let Some(found) = self.next_receive::<Off>()?
         {
             self.noticed.push_back(found);
         }
         Ok(!(self.noticed.is_empty() && self.ready.is_empty() && self.requests.is_empty() && self.returns.is_empty() && self.departures.is_empty()))
     }
 
-    fn arrive(&mut self, (vi, queue): (Handle, usize)) -> Arrival<H> {
+    fn arrive<P: Probe>(&mut self, (vi, queue): (Handle, usize)) -> Arrival<H> {
         let Some((id, at)) = self.vis.get(&vi).copied() else {
             if self.shares
                 && let Some(queues) = self.queues.get(queue)
@@ -124,7 +127,7 @@ impl<H> Core<H> {
         };
         let Some(map) = self.maps.get_mut(&id) else { return Arrival::Nothing };
         let Some(lane) = map.lanes.get_mut(at) else { return Arrival::Nothing };
-        let (receive, front, length) = match lane.take() {
+        let (receive, front, length) = match lane.take::<P>() {
             Taken::Nothing => return Arrival::Nothing,
             Taken::Moved => return Arrival::Moved,
             Taken::Ended => {
@@ -137,6 +140,7 @@ impl<H> Core<H> {
         // SAFETY: so many bytes are readable, as `Taken::Message` says.
         let words = unsafe { words(front) };
         let Some(head) = Head::parse(&words, length) else { return self.malformed(id) };
+        P::mark(Stage::Read);
         let start = head.start();
         let delivery = Delivery {
             map: id,
@@ -155,7 +159,7 @@ impl<H> Core<H> {
         match head.kind {
             Kind::Segment => self.segment(&delivery),
             Kind::Heard => {
-                lane.recycle(receive);
+                lane.recycle::<Off>(receive);
                 map.is_segment_out = false;
                 if core::mem::take(&mut map.is_segment_new) {
                     self.tell_segment(id);
@@ -167,7 +171,7 @@ impl<H> Core<H> {
                 map.late.push_back(delivery);
                 Arrival::Moved
             }
-            _ => self.sort(delivery),
+            _ => self.sort::<P>(delivery),
         }
     }
 
@@ -192,7 +196,7 @@ impl<H> Core<H> {
     }
 
     /// A request, or the answer to one of this side.
-    fn sort(&mut self, mut delivery: Delivery) -> Arrival<H> {
+    fn sort<P: Probe>(&mut self, mut delivery: Delivery) -> Arrival<H> {
         let (id, slot) = (delivery.map, delivery.head.slot);
         if delivery.head.kind.is_request() {
             return Arrival::Request(delivery);
@@ -201,11 +205,11 @@ impl<H> Core<H> {
         let Some(record) = lane.records.get_mut(usize::from(slot)).and_then(Option::take) else { return self.malformed(id) };
         lane.give_slot(slot);
         delivery.tag = record.tag;
-        self.answered(delivery, record)
+        self.answered::<P>(delivery, record)
     }
 
     /// The answer to a request of this side.
-    fn answered(&mut self, mut delivery: Delivery, mut record: Record) -> Arrival<H> {
+    fn answered<P: Probe>(&mut self, mut delivery: Delivery, mut record: Record) -> Arrival<H> {
         let (id, head) = (delivery.map, delivery.head);
         match head.kind {
             // It has said that it holds the reply.
@@ -259,6 +263,7 @@ impl<H> Core<H> {
             self.returns.push_back((delivery.endpoint, record.returned(&status.into())));
             return Arrival::Moved;
         }
+        P::mark(Stage::Sorted);
         let Some(endpoint) = self.endpoints.get_mut(&delivery.endpoint) else { return Arrival::Moved };
         if let Some(handler) = if found.is_ok() { endpoint.handlers.take_for_message(head.handler) } else { None } {
             let size = if record.operation == Operation::Get { 3 } else { size(head.kind) };
@@ -343,7 +348,8 @@ impl<H> Core<H> {
     }
 
     /// A request whose turn it is.
-    fn serve(&mut self, mut delivery: Delivery) -> Step<H> {
+    fn serve<P: Probe>(&mut self, mut delivery: Delivery) -> Step<H> {
+        P::mark(Stage::Sorted);
         let head = delivery.head;
         // A message that is not accepted leaves the segment as it is.
         let is_accepted = self.endpoints.get(&delivery.endpoint).is_some_and(|e| e.accepts(delivery.tag));
@@ -418,10 +424,16 @@ impl<H> Core<H> {
 
     /// A message is no longer read: its buffer may receive again.
     pub(crate) fn done_with(&mut self, delivery: &Delivery) {
+        self.done_with_probed::<Off>(delivery);
+    }
+
+    /// As [`done_with`](Self::done_with).
+    #[inline]
+    pub(crate) fn done_with_probed<P: Probe>(&mut self, delivery: &Delivery) {
         if let Some(receive) = delivery.receive
             && let Some(lane) = self.maps.get_mut(&delivery.map).and_then(|m| m.lanes.get_mut(delivery.lane))
         {
-            lane.recycle(receive);
+            lane.recycle::<P>(receive);
         }
     }
 

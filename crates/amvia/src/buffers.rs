@@ -18,6 +18,7 @@
 use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, send_of, write_of};
 use crate::head::Head;
 use crate::mapping::Shape;
+use crate::probe::{Off, Probe};
 use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::vi::{Memory, Vi};
@@ -52,7 +53,7 @@ impl Buffers {
             writes: (0..sends).map(|_| None).collect(),
         };
         for receive in 0..receives {
-            buffers.recycle(&vi, receive);
+            buffers.recycle::<Off>(&vi, receive);
         }
         Ok((vi, buffers))
     }
@@ -69,15 +70,15 @@ impl Buffers {
     }
 
     /// Posts a receive buffer.
-    pub(crate) fn recycle(&self, vi: &Vi, receive: usize) {
+    pub(crate) fn recycle<P: Probe>(&self, vi: &Vi, receive: usize) {
         let segment = vi.segment(self.buffer(vi, self.sends() + receive), self.bytes);
         // SAFETY: L2: it is not posted; its buffer is the library's from now on.
-        unsafe { vi.post_receive(receive, send_of(segment)) };
+        unsafe { vi.post_receive::<P>(receive, send_of(segment)) };
     }
 
     #[inline]
-    pub(crate) fn take(&self, vi: &Vi) -> Taken {
-        match vi.take_receive() {
+    pub(crate) fn take<P: Probe>(&self, vi: &Vi) -> Taken {
+        match vi.take_receive::<P>() {
             None => Taken::Nothing,
             Some(None) => Taken::Ended,
             Some(Some((receive, done))) => {
@@ -107,7 +108,7 @@ impl Buffers {
     /// # Safety
     /// `payload` is readable, and there is room for it behind the head.
     #[inline]
-    pub(crate) unsafe fn post(&mut self, vi: &mut Vi, buffer: u16, head: &Head, payload: Data) {
+    pub(crate) unsafe fn post<P: Probe>(&mut self, vi: &mut Vi, buffer: u16, head: &Head, payload: Data) {
         let (at, start) = (self.buffer(vi, usize::from(buffer)), head.start());
         let words = head.to_words();
         // SAFETY: L1, L2: a head has room in each buffer.
@@ -118,7 +119,7 @@ impl Buffers {
         }
         let made = send_of(vi.segment(at, start + payload.1));
         // SAFETY: L2: the buffer and its descriptors are the library's from now on.
-        unsafe { vi.post_send(2 * usize::from(buffer) + 1, made) };
+        unsafe { vi.post_send::<P>(2 * usize::from(buffer) + 1, made) };
         if let Some(is_posted) = self.is_posted.get_mut(usize::from(buffer)) {
             *is_posted = true;
         }
@@ -131,7 +132,7 @@ impl Buffers {
     pub(crate) unsafe fn post_write(&mut self, vi: &mut Vi, buffer: u16, from: (u64, u32), to: Target, write: Write) {
         self.writes[usize::from(buffer)] = Some(write);
         // SAFETY: L2, and the caller's promise.
-        unsafe { vi.post_send(2 * usize::from(buffer), write_of(from, to)) };
+        unsafe { vi.post_send::<Off>(2 * usize::from(buffer), write_of(from, to)) };
     }
 
     /// Send descriptor `at` has completed.

@@ -14,6 +14,7 @@ use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::head::{Head, Kind};
 use crate::map::{Bulk, FETCHES_MAX, Map, State, Waiting, segment_head};
+use crate::probe::{Off, Probe, Stage};
 use crate::queues::Queues;
 use crate::record::{Departed, Record, Returned};
 use crate::shared::Shared;
@@ -154,7 +155,7 @@ impl<H> Core<H> {
     }
 
     /// Sends a request, or says that it has to wait.
-    pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
+    pub(crate) fn request<P: Probe>(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
         let (kind, _, size) = request.what.kind();
         let (_, length, offset) = request.what.extent();
         let most = if kind == Kind::Medium { MEDIUM_BYTES_MAX } else { BULK_BYTES_MAX };
@@ -172,7 +173,7 @@ impl<H> Core<H> {
             self.returns.push_back((request.endpoint, returned));
             return Ok(Sent::Yes);
         };
-        let Some(id) = translation.map else { return self.find_map(request) };
+        let Some(id) = translation.map else { return self.find_map::<P>(request) };
         let Some(map) = self.maps.get(&id) else { return Err(Error::BadArgument) };
         match &map.state {
             State::Open if map.fetches.len() >= FETCHES_MAX => return Ok(Sent::Wait),
@@ -207,16 +208,16 @@ impl<H> Core<H> {
             return Ok(sent);
         }
         let lane = mapping.lane(kind);
-        let mut head = Head { tag: translation.tag, ..Head::new(kind, request.handler, 0, request.args) };
-        let bytes = head.start() + if kind == Kind::Medium { length } else { 0 };
+        let bytes = Head::start_of(request.args.len()) + if kind == Kind::Medium { length } else { 0 };
         let Some(slot) = self.take_slot(id, lane, bytes) else { return Ok(Sent::Wait) };
-        head.slot = slot;
+        P::mark(Stage::Allowed);
+        let mut head = Head { tag: translation.tag, ..Head::new(kind, request.handler, slot, request.args) };
         let sent = match request.what {
-            What::Short => self.post(id, lane, slot, &head, NO_DATA),
-            What::Medium(data) => self.post(id, lane, slot, &head, data),
+            What::Short => self.post::<P>(id, lane, slot, &head, NO_DATA),
+            What::Medium(data) => self.post::<P>(id, lane, slot, &head, data),
             What::Get(offset, to, length) => {
                 head.words = [offset, length as u64, to];
-                self.post(id, lane, slot, &head, NO_DATA)
+                self.post::<P>(id, lane, slot, &head, NO_DATA)
             }
             What::Xfer(data, offset) => {
                 head.words = [offset, length as u64, u64::from(heard)];
@@ -245,7 +246,7 @@ impl<H> Core<H> {
 
     /// The first use of an entry: there is a MAP object with that peer, or one is to be connected.
     #[cold]
-    fn find_map(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn find_map<P: Probe>(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
         let shared = Arc::clone(&self.shared);
         let endpoint = self.endpoints.get_mut(&request.endpoint).ok_or(Error::BadArgument)?;
         let Some(Some(translation)) = endpoint.translations.get_mut(request.index) else { return Err(Error::BadArgument) };
@@ -265,7 +266,7 @@ impl<H> Core<H> {
         if let Some(map) = self.maps.get_mut(&id) {
             map.entries += 1;
         }
-        if known.is_some() { self.request(request) } else { Ok(Sent::Connect(id)) }
+        if known.is_some() { self.request::<P>(request) } else { Ok(Sent::Connect(id)) }
     }
 
     /// A slot for a request of so many bytes, if there is one now.
@@ -280,7 +281,7 @@ impl<H> Core<H> {
                 Slot::None => return None,
                 Slot::Free(slot) => return Some(slot),
                 // Another message may have left: its completion is in the queue, or will be.
-                Slot::Posted => self.retire(usize::MAX),
+                Slot::Posted => self.retire::<Off>(usize::MAX),
             }
         }
         None
@@ -296,13 +297,13 @@ impl<H> Core<H> {
     /// call that gave it (`Data`), and no longer than a buffer has room, which callers have
     /// checked.
     #[inline]
-    pub(crate) fn post(&mut self, id: u32, lane: usize, buffer: u16, head: &Head, payload: Data) -> Sent {
+    pub(crate) fn post<P: Probe>(&mut self, id: u32, lane: usize, buffer: u16, head: &Head, payload: Data) -> Sent {
         if let Some(map) = self.maps.get_mut(&id)
             && let Some(lane) = map.lanes.get_mut(lane)
         {
             let head = &Head { told: map.told, ..*head };
             // SAFETY: P1: the payload is readable throughout the call; it fits, as said above.
-            unsafe { lane.post(buffer, head, payload) };
+            unsafe { lane.post::<P>(buffer, head, payload) };
         }
         Sent::Yes
     }
@@ -323,7 +324,7 @@ impl<H> Core<H> {
             number = Some(lane.vi.posted);
         }
         // SAFETY: there is no payload.
-        unsafe { lane.post(slot, &Head { told: map.told, ..*head }, NO_DATA) };
+        unsafe { lane.post::<Off>(slot, &Head { told: map.told, ..*head }, NO_DATA) };
         Ok(number.map_or(Sent::Yes, |number| Sent::Posted { map: id, lane: 0, number }))
     }
 
@@ -337,16 +338,19 @@ impl<H> Core<H> {
 
     /// Takes completed sends off the completion queues, at most so many of each.
     #[inline]
-    pub(crate) fn retire(&mut self, most: usize) {
+    pub(crate) fn retire<P: Probe>(&mut self, most: usize) {
         for at in 0..self.queues.len() {
             for _ in 0..most {
                 let queues = &self.queues[at];
                 let stray = if self.shares { queues.fetch(false, |vi| self.vis.contains_key(&vi)) } else { None };
-                let Some(vi) = stray.or_else(|| self.shared.nic.cq_done(queues.send).ok().flatten()) else { break };
+                P::mark(Stage::Entered);
+                let found = stray.or_else(|| self.shared.nic.cq_done(queues.send).ok().flatten());
+                P::mark(Stage::SendsLooked);
+                let Some(vi) = found else { break };
                 match self.vis.get(&vi) {
                     Some((map, lane)) => {
                         if let Some(lane) = self.maps.get_mut(map).and_then(|m| m.lanes.get_mut(*lane)) {
-                            lane.retire_one();
+                            lane.retire_one::<P>();
                         }
                     }
                     None if self.shares => queues.leave(vi, false),
@@ -357,7 +361,12 @@ impl<H> Core<H> {
     }
 
     /// Sends an answer, or keeps a copy until a buffer is free. `false`: there is no connection.
-    pub(crate) fn answer(&mut self, (id, at): (u32, usize), head: Head, payload: Data, bulk: Option<(Bulk, u32)>) -> bool {
+    pub(crate) fn answer(&mut self, to: (u32, usize), head: Head, payload: Data, bulk: Option<(Bulk, u32)>) -> bool {
+        self.answer_probed::<Off>(to, head, payload, bulk)
+    }
+
+    /// As [`answer`](Self::answer).
+    pub(crate) fn answer_probed<P: Probe>(&mut self, (id, at): (u32, usize), head: Head, payload: Data, bulk: Option<(Bulk, u32)>) -> bool {
         let is_open = |core: &Self| core.maps.get(&id).is_some_and(|m| m.state == State::Open && at < m.lanes.len());
         if !is_open(self) {
             return false;
@@ -369,11 +378,12 @@ impl<H> Core<H> {
             if buffer.is_some() || try_ == 1 {
                 break;
             }
-            self.retire(usize::MAX);
+            self.retire::<Off>(usize::MAX);
         }
+        P::mark(Stage::Allowed);
         let Some(map) = self.maps.get_mut(&id) else { return false };
         match buffer {
-            Some(buffer) => leave(map, at, buffer, &head, payload, bulk),
+            Some(buffer) => leave::<P>(map, at, buffer, &head, payload, bulk),
             None if map.waiting.len() > map.waiting_max() => {
                 self.broke_rules(id);
                 return false;
@@ -400,7 +410,7 @@ impl<H> Core<H> {
     /// Sends the answers that wait, as far as there are buffers.
     #[cold]
     pub(crate) fn send_waiting(&mut self) {
-        self.retire(usize::MAX);
+        self.retire::<Off>(usize::MAX);
         for id in core::mem::take(&mut self.waiting) {
             let Some(map) = self.maps.get_mut(&id) else { continue };
             map.is_noted = false;
@@ -408,7 +418,7 @@ impl<H> Core<H> {
                 let bytes = first.head.start() + first.payload.len();
                 let Some(buffer) = map.lanes.get_mut(first.lane).and_then(|lane| lane.take_answer(bytes)) else { break };
                 if let Some(Waiting { lane, head, payload, bulk }) = map.waiting.pop_front() {
-                    leave(map, lane, buffer, &head, (payload.as_ptr(), payload.len()), bulk);
+                    leave::<Off>(map, lane, buffer, &head, (payload.as_ptr(), payload.len()), bulk);
                 }
             }
             if !map.waiting.is_empty() {
@@ -454,7 +464,7 @@ impl<H> Core<H> {
 }
 
 /// An answer leaves in a buffer that is its own.
-fn leave(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bulk: Option<(Bulk, u32)>) {
+fn leave<P: Probe>(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bulk: Option<(Bulk, u32)>) {
     let segment = map.peer_segment;
     let head = &Head { told: map.told, ..*head };
     let Some(lane) = map.lanes.get_mut(lane) else { return };
@@ -465,7 +475,7 @@ fn leave(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bu
         unsafe { lane.post_write(buffer, bulk.from, target, bulk.write) };
     }
     // SAFETY: P1; it fits, which callers have checked.
-    unsafe { lane.post(buffer, head, payload) };
+    unsafe { lane.post::<P>(buffer, head, payload) };
 }
 
 /// A code of `VIP_RETURN` about memory.

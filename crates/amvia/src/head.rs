@@ -110,7 +110,13 @@ impl Head {
     /// Where the payload begins.
     #[inline]
     pub(crate) fn start(&self) -> usize {
-        8 * WORDS + 4 * usize::from(self.arg_count.next_multiple_of(2))
+        Self::start_of(usize::from(self.arg_count))
+    }
+
+    /// The same, of a head with so many arguments.
+    #[inline]
+    pub(crate) fn start_of(arg_count: usize) -> usize {
+        8 * WORDS + 4 * arg_count.next_multiple_of(2)
     }
 
     /// The words in front, and the arguments as words.

@@ -9,6 +9,7 @@ use crate::buffers::Buffers;
 use crate::carrying::{Data, Slot, Taken, Target, Write};
 use crate::head::Head;
 use crate::mapping::Shape;
+use crate::probe::{Probe, Stage};
 use crate::queues::Queues;
 use crate::record::Record;
 use crate::shared::Shared;
@@ -65,9 +66,9 @@ impl Lane {
 
     /// The next thing that has come.
     #[inline]
-    pub(crate) fn take(&mut self) -> Taken {
+    pub(crate) fn take<P: Probe>(&mut self) -> Taken {
         match &mut self.way {
-            Way::Buffers(way) => way.take(&self.vi),
+            Way::Buffers(way) => way.take::<P>(&self.vi),
             Way::Written(way) => way.take(&mut self.vi),
         }
     }
@@ -83,9 +84,9 @@ impl Lane {
 
     /// A message is no longer read: another one may take its place.
     #[inline]
-    pub(crate) fn recycle(&mut self, receive: usize) {
+    pub(crate) fn recycle<P: Probe>(&mut self, receive: usize) {
         match &mut self.way {
-            Way::Buffers(way) => way.recycle(&self.vi, receive),
+            Way::Buffers(way) => way.recycle::<P>(&self.vi, receive),
             Way::Written(way) => way.recycle(&mut self.vi, receive),
         }
     }
@@ -129,10 +130,10 @@ impl Lane {
     /// # Safety
     /// `payload` is readable, and there is room for the message.
     #[inline]
-    pub(crate) unsafe fn post(&mut self, buffer: u16, head: &Head, payload: Data) {
+    pub(crate) unsafe fn post<P: Probe>(&mut self, buffer: u16, head: &Head, payload: Data) {
         match &mut self.way {
             // SAFETY: the caller's promise.
-            Way::Buffers(way) => unsafe { way.post(&mut self.vi, buffer, head, payload) },
+            Way::Buffers(way) => unsafe { way.post::<P>(&mut self.vi, buffer, head, payload) },
             // SAFETY: the caller's promise.
             Way::Written(way) => unsafe { way.post(&mut self.vi, head, payload) },
         }
@@ -153,8 +154,8 @@ impl Lane {
 
     /// Takes one completed send off the VI's queue.
     #[inline]
-    pub(crate) fn retire_one(&mut self) -> bool {
-        let Some(at) = self.vi.take_send() else { return false };
+    pub(crate) fn retire_one<P: Probe>(&mut self) -> bool {
+        let Some(at) = self.vi.take_send::<P>() else { return false };
         let write = match &mut self.way {
             Way::Buffers(way) => way.retired(at),
             Way::Written(way) => way.retired(&mut self.vi, at),
@@ -162,6 +163,7 @@ impl Lane {
         if let Some(write) = write {
             finish_write(&self.vi.shared, &write);
         }
+        P::mark(Stage::SendRecycled);
         true
     }
 }

@@ -29,6 +29,7 @@
 //! | `map.rs`, `lane.rs`, `queues.rs` | a MAP object, its VIs, a bundle's completion queues |
 //! | `vi.rs`, `carrying.rs`, `buffers.rs` | a VI with memory; what its users say to it; messages by send and receive |
 //! | `written.rs`, `ring.rs` | v2: messages by RDMA write, and where it may be written |
+//! | `probe.rs` | marks on a message's way, for those who measure |
 //! | `endpoint.rs`, `record.rs`, `delivery.rs`, `head.rs`, `name.rs` | tables; requests that are out; messages that have come, and as bytes; names |
 //!
 //! The calls on a message's way are never inlined, so that they lie apart from the native layer's
@@ -61,6 +62,7 @@ mod moving;
 mod name;
 mod objects;
 mod poll;
+pub mod probe;
 mod queues;
 mod record;
 mod ring;

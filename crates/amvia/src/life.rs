@@ -112,7 +112,7 @@ impl<H> Core<H> {
         let end = Instant::now() + most;
         loop {
             self.send_waiting();
-            self.retire(usize::MAX);
+            self.retire::<crate::probe::Off>(usize::MAX);
             let is_idle = |map: &Map| map.waiting.is_empty() && map.lanes.iter().all(|lane| lane.vi.is_idle());
             if self.maps.get(&id).is_none_or(is_idle) {
                 return true;

@@ -130,8 +130,8 @@ impl Map {
         self.lanes.iter().map(|lane| lane.records.len()).sum::<usize>() + CONTROL
     }
 
-    /// How many replies may be held: one for each request of a peer that keeps to its credits, those
-    /// that it fetches, and that of bulk data whose pieces were on their way.
+    /// How many replies may be held: one for each request of a peer that keeps to its credits,
+    /// those that it fetches, and that of bulk data whose pieces were on their way.
     pub(crate) fn held_max(&self) -> usize {
         self.lanes.iter().map(|lane| lane.records.len()).sum::<usize>() + FETCHES_MAX + 1
     }

@@ -7,6 +7,7 @@ use crate::head::{Head, Kind};
 use crate::map::{Bulk, State};
 use crate::name::Name;
 use crate::objects::{Handler, Message};
+use crate::probe::{Off, Probe};
 use bellwire_am::tables::lies_within;
 use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, EndpointId, Error, MEDIUM_BYTES_MAX};
 use bellwire_memory::bytes;
@@ -59,7 +60,16 @@ impl Message<'_> {
     /// nothing; [`Error::NotSent`]: the requester is gone.
     #[inline(never)]
     pub fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyShort, handler, NO_DATA, args)
+        self.send::<Off>(Kind::ReplyShort, handler, NO_DATA, args)
+    }
+
+    /// As [`reply`](Self::reply), for those who measure.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn reply_probed<P: Probe>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(Kind::ReplyShort, handler, NO_DATA, args)
     }
 
     /// Answers a request with a payload, which is copied, out of memory that peers may be writing.
@@ -71,7 +81,7 @@ impl Message<'_> {
     /// The `data.1` bytes at `data.0` are readable throughout the call.
     #[inline(never)]
     pub unsafe fn reply_medium_of_program(&mut self, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
-        self.send(Kind::ReplyMedium, handler, data, args)
+        self.send::<Off>(Kind::ReplyMedium, handler, data, args)
     }
 
     /// Answers a request with bytes that go to `offset` in the requester's segment. They are copied
@@ -97,7 +107,7 @@ impl Message<'_> {
         let heard = map.heard;
         let head = Head { words: [offset, data.1 as u64, u64::from(heard)], ..Head::new(Kind::ReplyXfer, handler, self.delivery.head.slot, args) };
         if !core.shared.mapping.writes() {
-            return self.reply_in_messages(core, head, data, 2);
+            return self.reply_in_messages::<Off>(core, head, data, 2);
         }
         let bulk = if data.1 == 0 {
             None
@@ -123,21 +133,21 @@ impl Message<'_> {
         !self.delivery.has_replied && self.delivery.head.kind.is_request() && handler != 0 && args.len() <= ARGS_MAX
     }
 
-    fn send(&mut self, kind: Kind, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
+    fn send<P: Probe>(&mut self, kind: Kind, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
         if !self.may_reply(handler, args) || data.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
         let core = self.bundle.core();
         let head = Head::new(kind, handler, self.delivery.head.slot, args);
-        self.reply_in_messages(core, head, data, usize::from(kind == Kind::ReplyMedium))
+        self.reply_in_messages::<P>(core, head, data, usize::from(kind == Kind::ReplyMedium))
     }
 
     /// Replies on the VI of the request. A reply that is too long for it is held until the
     /// requester fetches it.
-    fn reply_in_messages(&mut self, mut core: Held<'_, Core<Handler>>, head: Head, data: Data, size: usize) -> Result<(), Error> {
+    fn reply_in_messages<P: Probe>(&mut self, mut core: Held<'_, Core<Handler>>, head: Head, data: Data, size: usize) -> Result<(), Error> {
         let at = (self.delivery.map, self.delivery.lane);
         let room = core.maps.get(&at.0).and_then(|m| m.lanes.get(at.1)).map_or(usize::MAX, |lane| lane.bytes);
-        let has_left = if head.start() + data.1 <= room { core.answer(at, head, data, None) } else { core.hold(at, &head, data) };
+        let has_left = if head.start() + data.1 <= room { core.answer_probed::<P>(at, head, data, None) } else { core.hold(at, &head, data) };
         if !has_left {
             return Err(Error::NotSent);
         }

@@ -8,10 +8,12 @@ use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::map::State;
 use crate::objects::{Bundle, Handler, Message};
+use crate::probe::{Off, Probe, Stage};
 use crate::vipl::INFINITE;
 use bellwire_am::Error;
 use bellwire_am::tables::Slot;
 use bellwire_memory::token::{Held, thread_id};
+use core::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 /// Longest sleep while answers wait to leave or connections are made, as no receive tells of that.
@@ -28,22 +30,31 @@ impl Bundle {
     /// the child of a `fork`.
     #[inline(never)]
     pub fn poll(&self) -> Result<usize, Error> {
-        self.poll_for(true)
+        self.poll_for::<Off>(true)
+    }
+
+    /// As [`poll`](Self::poll), for those who measure.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn poll_probed<P: Probe>(&self) -> Result<usize, Error> {
+        self.poll_for::<P>(true)
     }
 
     /// As [`poll`](Self::poll); handlers of requests run only if `may_serve`, else they are queued.
     #[inline]
-    pub(crate) fn poll_for(&self, may_serve: bool) -> Result<usize, Error> {
+    pub(crate) fn poll_for<P: Probe>(&self, may_serve: bool) -> Result<usize, Error> {
         let mut core = self.core();
         if core.running != 0 {
             let thread = core.running;
             drop(core);
             return poll_beside(thread);
         }
-        match core.step(may_serve)? {
+        match core.step::<P>(may_serve)? {
             Step::Nothing => return Ok(0),
             Step::Moved => {}
-            Step::Run(delivery, handler) => self.run(core, delivery, handler),
+            Step::Run(delivery, handler) => self.run::<P>(core, delivery, handler),
             Step::Return(endpoint, handler, returned) => {
                 let mut turn = self.begin(core, endpoint, handler);
                 match &mut turn.handler {
@@ -62,10 +73,10 @@ impl Bundle {
     }
 
     #[inline]
-    fn run(&self, mut core: Held<'_, Core<Handler>>, delivery: Delivery, handler: Handler) {
+    fn run<P: Probe>(&self, mut core: Held<'_, Core<Handler>>, delivery: Delivery, handler: Handler) {
         core.running = thread_id();
         drop(core);
-        let mut turn = Turn { bundle: self, delivery, handler: Some(handler) };
+        let mut turn = Turn { bundle: self, delivery, handler: Some(handler), _probe: PhantomData::<P> };
         if let Some(Handler::Message(handler)) = &mut turn.handler {
             handler(&mut Message { bundle: self, delivery: &mut turn.delivery });
         }
@@ -149,13 +160,14 @@ fn poll_beside(thread: usize) -> Result<usize, Error> {
 }
 
 /// While a handler of messages runs: whatever it does, it is put back and its message is handled.
-struct Turn<'a> {
+struct Turn<'a, P: Probe> {
     bundle: &'a Bundle,
     delivery: Delivery,
     handler: Option<Handler>,
+    _probe: PhantomData<P>,
 }
 
-impl Drop for Turn<'_> {
+impl<P: Probe> Drop for Turn<'_, P> {
     fn drop(&mut self) {
         let mut core = self.bundle.core();
         core.running = 0;
@@ -166,7 +178,8 @@ impl Drop for Turn<'_> {
             let handled = Head::new(Kind::Handled, 0, delivery.head.slot, &[]);
             core.answer((delivery.map, delivery.lane), handled, NO_DATA, None);
         }
-        core.done_with(delivery);
+        P::mark(Stage::Finished);
+        core.done_with_probed::<P>(delivery);
         drop(core);
         drop(unused); // With no lock held: it may own anything.
     }

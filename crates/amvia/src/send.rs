@@ -5,6 +5,7 @@ use crate::carrying::Data;
 use crate::connect;
 use crate::core::{Request, Sent, What};
 use crate::objects::Bundle;
+use crate::probe::{Off, Probe};
 use bellwire_am::{EndpointId, Error, Status};
 use bellwire_memory::token::thread_id;
 use std::time::Instant;
@@ -17,7 +18,16 @@ impl Bundle {
     /// of later failures.
     #[inline(never)]
     pub fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Short }).map(drop)
+        self.send::<Off>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Short }).map(drop)
+    }
+
+    /// As [`request`](Self::request), for those who measure.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn request_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+        self.send::<P>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Short }).map(drop)
     }
 
     /// Sends a medium request, whose payload is copied before this returns.
@@ -27,7 +37,7 @@ impl Bundle {
     #[inline(never)]
     pub fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
         let what = What::Medium((payload.as_ptr(), payload.len()));
-        self.send(&Request { endpoint: endpoint.raw(), index, handler, args, what }).map(drop)
+        self.send::<Off>(&Request { endpoint: endpoint.raw(), index, handler, args, what }).map(drop)
     }
 
     /// As [`request_medium`](Self::request_medium), out of memory of the program that peers may be
@@ -40,7 +50,7 @@ impl Bundle {
     /// The `data.1` bytes at `data.0` are readable throughout the call.
     #[inline(never)]
     pub unsafe fn request_medium_of_program(&self, endpoint: EndpointId, index: u32, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Medium(data) }).map(drop)
+        self.send::<Off>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Medium(data) }).map(drop)
     }
 
     /// Sends a bulk request. The data may be reused when this returns.
@@ -51,7 +61,7 @@ impl Bundle {
     /// # Safety
     /// The `data.1` bytes at `data.0` are readable throughout the call.
     pub unsafe fn request_bulk_of_program(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        match self.send(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Xfer(data, offset) })? {
+        match self.send::<Off>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Xfer(data, offset) })? {
             Sent::Posted { map, lane, number } => self.until_read(map, lane, number),
             _ => Ok(()),
         }
@@ -74,7 +84,7 @@ impl Bundle {
         data: Data,
         args: &[i32],
     ) -> Result<(), Error> {
-        match self.attempt(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Xfer(data, offset) })? {
+        match self.attempt::<Off>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Xfer(data, offset) })? {
             Sent::Wait | Sent::Connect(_) => Err(Error::NotSent),
             Sent::Yes | Sent::Posted { .. } => Ok(()),
         }
@@ -88,17 +98,17 @@ impl Bundle {
     /// segment.
     #[allow(clippy::too_many_arguments, reason = "the operands of a get; a struct would only name them again")]
     pub fn get(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, to: u64, length: usize, args: &[i32]) -> Result<(), Error> {
-        self.send(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Get(offset, to, length) }).map(drop)
+        self.send::<Off>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Get(offset, to, length) }).map(drop)
     }
 
     /// One attempt.
     #[inline]
-    fn attempt(&self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn attempt<P: Probe>(&self, request: &Request<'_>) -> Result<Sent, Error> {
         let mut core = self.core();
         if core.running != 0 && core.running == thread_id() {
             return Err(Error::BadArgument);
         }
-        let sent = core.request(request)?;
+        let sent = core.request::<P>(request)?;
         drop(core);
         let Sent::Connect(id) = sent else { return Ok(sent) };
         // If no connection can be made, the request comes back.
@@ -108,15 +118,15 @@ impl Bundle {
 
     /// Sends, polling while it has to wait, until the bundle's patience is over.
     #[inline]
-    fn send(&self, request: &Request<'_>) -> Result<Sent, Error> {
-        match self.attempt(request)? {
-            Sent::Wait => self.send_later(request),
+    fn send<P: Probe>(&self, request: &Request<'_>) -> Result<Sent, Error> {
+        match self.attempt::<P>(request)? {
+            Sent::Wait => self.send_later::<P>(request),
             sent => Ok(sent),
         }
     }
 
     #[cold]
-    fn send_later(&self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn send_later<P: Probe>(&self, request: &Request<'_>) -> Result<Sent, Error> {
         let mut core = self.core();
         if let Ok(endpoint) = core.endpoint_mut(request.endpoint) {
             endpoint.counters.stalls += 1;
@@ -131,7 +141,7 @@ impl Bundle {
                 }
                 std::thread::yield_now();
             }
-            let sent = self.attempt(request)?;
+            let sent = self.attempt::<P>(request)?;
             if sent != Sent::Wait {
                 return Ok(sent);
             }
@@ -154,12 +164,12 @@ impl Bundle {
         let _unread = Unread { bundle: self, map, lane, number };
         loop {
             let mut core = self.core();
-            core.retire(usize::MAX);
+            core.retire::<Off>(usize::MAX);
             if core.is_written(map, lane, number) {
                 return Ok(());
             }
             drop(core);
-            if self.poll_for(!self.inner.shared.mapping.writes())? == 0 {
+            if self.poll_for::<Off>(!self.inner.shared.mapping.writes())? == 0 {
                 std::thread::yield_now();
             }
         }

@@ -11,6 +11,7 @@ use crate::cut::{Fetch, Stream};
 use crate::delivery::Delivery;
 use crate::head::{Head, Kind};
 use crate::map::State;
+use crate::probe::Off;
 use crate::record::{Cut, Record};
 use bellwire_am::{BULK_BYTES_MAX, MEDIUM_BYTES_MAX, Status};
 use bellwire_memory::bytes;
@@ -98,7 +99,7 @@ impl<H> Core<H> {
             map.streams.pop_front();
             map.streams_done += 1;
         }
-        self.post(id, LANE, slot, &head, payload);
+        self.post::<Off>(id, LANE, slot, &head, payload);
         if let Some(place) = self.maps.get_mut(&id).and_then(|m| m.lanes.get_mut(LANE)?.records.get_mut(usize::from(slot))) {
             *place = Some(record);
         }

@@ -8,6 +8,7 @@
 //! - I2: memory lives as long as a [`Memory`] of it; the invariants of its user say who may touch
 //!   which part.
 
+use crate::probe::{Probe, Stage};
 use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::vipl::{Cause, Descriptor, Handle, Segment};
@@ -108,13 +109,16 @@ impl Vi {
     /// # Safety
     /// The descriptor is not posted; what it names is the library's until it completes.
     #[inline]
-    pub(crate) unsafe fn post_send(&mut self, at: usize, made: Descriptor) {
+    pub(crate) unsafe fn post_send<P: Probe>(&mut self, at: usize, made: Descriptor) {
         debug_assert!(at < self.sends);
         let descriptor = self.descriptor(at);
         // SAFETY: I1, and the caller's promise.
         unsafe { descriptor.write(made) };
+        P::mark(Stage::Built);
         // SAFETY: I1, and the caller's promise.
-        if unsafe { self.shared.nic.post_send(self.handle, descriptor, self.memory.handle) } {
+        let is_posted = unsafe { self.shared.nic.post_send(self.handle, descriptor, self.memory.handle) };
+        P::mark(Stage::Sent);
+        if is_posted {
             self.posted += 1;
         }
     }
@@ -123,19 +127,24 @@ impl Vi {
     ///
     /// # Safety
     /// As of [`post_send`](Self::post_send).
-    pub(crate) unsafe fn post_receive(&self, at: usize, made: Descriptor) {
+    pub(crate) unsafe fn post_receive<P: Probe>(&self, at: usize, made: Descriptor) {
         debug_assert!(at < self.receives);
         let descriptor = self.descriptor(self.sends + at);
         // SAFETY: I1, and the caller's promise.
         unsafe { descriptor.write(made) };
+        P::mark(Stage::ReceiveArmed);
         // SAFETY: I1, and the caller's promise.
         unsafe { self.shared.nic.post_receive(self.handle, descriptor, self.memory.handle) };
+        P::mark(Stage::ReceivePosted);
     }
 
     /// The number of the next completed send.
     #[inline]
-    pub(crate) fn take_send(&mut self) -> Option<usize> {
-        let (descriptor, _) = self.shared.nic.send_done(self.handle)?;
+    pub(crate) fn take_send<P: Probe>(&mut self) -> Option<usize> {
+        P::mark(Stage::SendFound);
+        let done = self.shared.nic.send_done(self.handle);
+        P::mark(Stage::SendDone);
+        let (descriptor, _) = done?;
         self.done += 1;
         Some(descriptor.addr().wrapping_sub(self.memory.at(0).addr()) / DESCRIPTOR_BYTES)
     }
@@ -143,8 +152,11 @@ impl Vi {
     /// The next completed receive: its number, and what the library has written into it.
     /// `Some(None)`: the connection has ended.
     #[inline]
-    pub(crate) fn take_receive(&self) -> Option<Option<(usize, Descriptor)>> {
-        let (descriptor, is_well) = self.shared.nic.receive_done(self.handle)?;
+    pub(crate) fn take_receive<P: Probe>(&self) -> Option<Option<(usize, Descriptor)>> {
+        P::mark(Stage::ReceiveFound);
+        let done = self.shared.nic.receive_done(self.handle);
+        P::mark(Stage::ReceiveDone);
+        let (descriptor, is_well) = done?;
         let at = descriptor.addr().wrapping_sub(self.descriptor(self.sends).addr()) / DESCRIPTOR_BYTES;
         if !is_well || at >= self.receives {
             return Some(None);

@@ -22,6 +22,7 @@
 use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, send_of, write_of};
 use crate::head::{HEAD_BYTES_MAX, Head};
 use crate::mapping::Shape;
+use crate::probe::Off;
 use crate::queues::Queues;
 use crate::ring::{Draining, Filling, UNIT};
 use crate::shared::Shared;
@@ -83,7 +84,7 @@ impl Written {
         let vi = Vi::new(shared, queues, ptag, (sends, receives), 2 * UNIT + ring)?;
         let greeting = send_of(vi.segment(vi.room(UNIT), GREETING_BYTES));
         // SAFETY: it is not posted; the room for the peer's greeting is the library's from now on.
-        unsafe { vi.post_receive(0, greeting) };
+        unsafe { vi.post_receive::<Off>(0, greeting) };
         for receive in 1..receives {
             post_empty(&vi, receive);
         }
@@ -108,13 +109,13 @@ impl Written {
         let Some(at) = self.free.pop().map(usize::from) else { return };
         (self.ends[at], self.writes[at]) = (end, write);
         // SAFETY: A3; A2, or L3 of `carrying.rs`, says that what it names stays.
-        unsafe { vi.post_send(at, made) };
+        unsafe { vi.post_send::<Off>(at, made) };
     }
 
     /// The next thing that has come.
     #[inline]
     pub(crate) fn take(&mut self, vi: &mut Vi) -> Taken {
-        let (receive, done) = match vi.take_receive() {
+        let (receive, done) = match vi.take_receive::<Off>() {
             None => return Taken::Nothing,
             Some(None) => return Taken::Ended,
             Some(Some(taken)) => taken,
@@ -277,5 +278,5 @@ impl Written {
 fn post_empty(vi: &Vi, receive: usize) {
     let made = Descriptor { control: CONTROL_SEND, ..Descriptor::default() };
     // SAFETY: it is not posted, and names nothing.
-    unsafe { vi.post_receive(receive, made) };
+    unsafe { vi.post_receive::<Off>(receive, made) };
 }

@@ -138,6 +138,21 @@ pub fn write(path: &Path, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Resu
     drawn.and_then(|()| area.present().map_err(wrong)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// As [`write()`], as text.
+///
+/// # Errors
+/// `draw` has one.
+pub fn text(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), String>) -> Result<String, String> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        area.fill(&WHITE).map_err(wrong)?;
+        draw(&area)?;
+        area.present().map_err(wrong)?;
+    }
+    Ok(text)
+}
+
 fn wrong(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

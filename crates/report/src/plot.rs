@@ -17,15 +17,31 @@ const LABELS: usize = 12;
 /// # Errors
 /// There is nothing to plot, or the file cannot be written.
 pub fn write(plots: &[Plot], path: &Path) -> Result<(), String> {
+    let plots = with_points(plots)?;
+    picture::write(path, size(&plots), |area| draw_all(&plots, area))
+}
+
+/// The picture as text.
+///
+/// # Errors
+/// There is nothing to plot.
+pub fn svg(plots: &[Plot]) -> Result<String, String> {
+    let plots = with_points(plots)?;
+    picture::text(size(&plots), |area| draw_all(&plots, area))
+}
+
+fn with_points(plots: &[Plot]) -> Result<Vec<&Plot>, String> {
     let plots: Vec<&Plot> = plots.iter().filter(|plot| plot.lines.iter().any(|line| !line.points.is_empty())).collect();
-    if plots.is_empty() {
-        return Err("there is nothing to plot".to_owned());
-    }
-    let size = (SIZE.0, SIZE.1 * plots.len() as u32);
-    picture::write(path, size, |area| {
-        let panels = area.split_evenly((plots.len(), 1));
-        panels.iter().zip(plots).try_for_each(|(panel, plot)| draw(plot, panel))
-    })
+    if plots.is_empty() { Err("there is nothing to plot".to_owned()) } else { Ok(plots) }
+}
+
+fn size(plots: &[&Plot]) -> (u32, u32) {
+    (SIZE.0, SIZE.1 * plots.len() as u32)
+}
+
+fn draw_all(plots: &[&Plot], area: &picture::Area<'_>) -> Result<(), String> {
+    let panels = area.split_evenly((plots.len(), 1));
+    panels.iter().zip(plots).try_for_each(|(panel, plot)| draw(plot, panel))
 }
 
 fn draw(plot: &Plot, area: &picture::Area<'_>) -> Result<(), String> {
@@ -99,6 +115,7 @@ mod tests {
         }
         write(&plots, &path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(svg(&plots).unwrap(), text);
         std::fs::remove_file(&path).unwrap();
         assert!(text.starts_with("<svg") && text.matches("A plot").count() == 2 && text.contains("a line") && text.contains("size, B"));
     }

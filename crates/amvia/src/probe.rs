@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Probes: where the time of a message goes, for a measuring program that asks with its own
+//! [`Probe`] (`bellwire paper 000`).
+//!
+//! As in `bellwire-am`, the calls of a message's way are generic over who watches. Programs call
+//! them with [`Off`], of whose marks no code is left. A mark says what was done since the mark
+//! before it, so the marks of a round trip add up to all of it.
+
+/// What was done until a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Request, reply: the peer, a credit and a buffer are found.
+    Allowed,
+    /// The message and its descriptor are put together.
+    Built,
+    /// `VipPostSend`.
+    Sent,
+    /// Poll: the call is entered, and what waits looked at.
+    Entered,
+    /// `VipCQDone` of sends.
+    SendsLooked,
+    /// The VI of its entry is found.
+    SendFound,
+    /// `VipSendDone`.
+    SendDone,
+    /// The send's descriptor and buffer are free.
+    SendRecycled,
+    /// From sends to receives.
+    Turned,
+    /// `VipCQDone` of receives.
+    ReceivesLooked,
+    /// The VI of its entry is found.
+    ReceiveFound,
+    /// `VipRecvDone`.
+    ReceiveDone,
+    /// The message is read: its head, checked.
+    Read,
+    /// A request is queued and taken off the queue; an answer's request is found, its credit back.
+    Sorted,
+    /// The handler has run and is back in its place.
+    Finished,
+    /// The receive's descriptor is ready again.
+    ReceiveArmed,
+    /// `VipPostRecv`.
+    ReceivePosted,
+}
+
+impl Stage {
+    /// How many there are.
+    pub const COUNT: usize = Self::ReceivePosted as usize + 1;
+}
+
+/// A watcher that hears of each mark.
+pub trait Probe {
+    /// This was done since the mark before.
+    fn mark(stage: Stage);
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug)]
+pub enum Off {}
+
+impl Probe for Off {
+    #[inline(always)]
+    fn mark(_: Stage) {}
+}
