@@ -74,6 +74,7 @@ lane_c() {
     part sisci     make -s -C tests/sisci check LIBSISCI="$target/release/libsisci.so" OUT="$target/tests-sisci"
     part am-remote tests/am/remote.sh "$target/release/bellwire" "$target/tests-am"
     part am-mappings tests/am/mappings.sh "$target/release/bellwire" "$target/tests-am"
+    part paper     tests/paper.sh "$target/release/bellwire" "$target/tests-paper"
     part fi        tests/fi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-fi" "$target/release/bellwire"
     part hostile   make -s -C tests/hostile check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-hostile" SECONDS=5
     part users     make -s -C tests/hostile users LIBVIPL="$target/release/libvipl.so" LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-hostile"

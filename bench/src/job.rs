@@ -11,6 +11,8 @@ use crate::am::AmJob;
 use crate::bench::payload::Touch;
 use crate::crowd::Layer;
 use crate::error::Error;
+use crate::mapped::{Carrier, MappedJob};
+use crate::splitc::{SplitcJob, Vis};
 use crate::verbs::measure::Operation;
 
 /// First line to a new measuring process; the shared memory's descriptor travels before it.
@@ -161,6 +163,10 @@ pub enum Job {
     Signature { size: usize, burst: u64, delay_ns: u64, bursts: u64 },
     /// Of the layer of Active Messages: see [`AmJob`].
     Am(AmJob),
+    /// Active Messages on the calls of libvipl, with so many credits: see [`MappedJob`].
+    Mapped { carrier: Carrier, credits: u16, job: MappedJob },
+    /// Split-C's operations on the calls of libvipl: see [`SplitcJob`].
+    Splitc { vis: Vis, job: SplitcJob },
     /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with
     /// replies.
     Amvia { layout: Layout, count: u64, streamed: bool },

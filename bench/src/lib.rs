@@ -21,7 +21,8 @@
 //!
 //! Beside the comparison: [`breakdown`] says where the time of an Active Message goes, [`contend`]
 //! has many clients ask one server, [`mpi`] runs MPIs on Bellwire and as they are, [`gas`] measures
-//! global memory, [`model`] measures the parameters of the LogP model by the same means.
+//! global memory, [`papers`] sets measurements beside papers, [`model`] measures the parameters of
+//! the LogP model by the same means.
 //!
 //! Called by the `bellwire` command: [`perf::run`], [`model::run`], [`breakdown::run`],
 //! [`contend::run`], [`mpi::run`], [`gas::run`] and, in the measuring processes, [`worker::main`]
@@ -29,15 +30,16 @@
 
 pub mod harness;
 pub mod job;
+pub mod papers;
 pub mod suites;
 pub mod worker;
 
 // Short names: a module is known by what it is, not by its folder.
 pub use bellwire_inspect::{Error, channel, cleanup, clock, error, exchange, pin, shared, stat, stats, vipl_abi};
-pub use harness::{canary, goals, machine, marks, peers, progress, report, route, run, samples, session, turns};
-pub use suites::am::{breakdown, layer};
+pub use harness::{canary, goals, machine, marks, patient, peers, progress, report, route, run, samples, session, spans, turns};
+pub use suites::am::{breakdown, layer, mapped};
 pub use suites::mpi::ablation;
 pub use suites::peers as crowd;
 pub use suites::rpc::contend;
-pub use suites::vi::{bench, endpoint, limits, model, perf, plan};
+pub use suites::vi::{bench, endpoint, limits, model, perf, plan, splitc};
 pub use suites::{am, gas, mpi, verbs};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measuring commands: `bellwire perf`, `logp`, `breakdown`, `contend`, `gas` and `bench`,
-//! which `bellwire` finds here.
+//! The measuring commands: `bellwire perf`, `logp`, `breakdown`, `contend`, `gas`, `paper` and
+//! `bench`, which `bellwire` finds here.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use bellwire_bench::{contend as contention, gas as global_memory, worker};
 use clap::{Parser, Subcommand};
-use commands::{bench, breakdown, contend, gas, logp, measured, perf};
+use commands::{bench, breakdown, contend, gas, logp, measured, paper, perf};
 
 /// Bellwire's measurements: the parts of the bellwire command that measure.
 #[derive(Debug, Parser)]
@@ -27,6 +27,7 @@ enum Command {
     Contend(contend::Arguments),
     Gas(gas::Arguments),
     Logp(logp::Arguments),
+    Paper(paper::Arguments),
     Perf(Box<perf::Arguments>),
     /// A measuring process.
     #[command(name = measured::PEER_COMMAND, hide = true)]
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Contend(arguments) => contend::run(&arguments),
         Command::Gas(arguments) => gas::run(&arguments),
         Command::Logp(arguments) => logp::run(&arguments),
+        Command::Paper(arguments) => paper::run(&arguments),
         Command::Perf(arguments) => match perf::run(&arguments) {
             Ok(code) => return code,
             Err(error) => Err(error),

@@ -85,6 +85,9 @@ impl Worker {
             Job::Verbs { operation, size, count, stream } => {
                 return Ok((crate::verbs::measure::run(&self.setup, request, map, operation, size, count, stream)?, String::new()));
             }
+            Job::Mapped { carrier, credits, job } => {
+                return Ok((crate::mapped::run(&self.setup, request, map, carrier, credits, job)?, String::new()));
+            }
             Job::Am(ref job) => {
                 let am = match &self.am {
                     Some(am) => am,

@@ -80,6 +80,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bellwire-bench",
         &[
             "bellwire-am",
+            "bellwire-amvia",
             "bellwire-gas",
             "bellwire-global",
             "bellwire-global-programs",

@@ -7,4 +7,5 @@ pub mod contend;
 pub mod gas;
 pub mod logp;
 pub mod measured;
+pub mod paper;
 pub mod perf;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The subcommands of `bellwire-bench`.
-const MEASURING: [&str; 6] = ["bench", "breakdown", "contend", "gas", "logp", "perf"];
+const MEASURING: [&str; 7] = ["bench", "breakdown", "contend", "gas", "logp", "paper", "perf"];
 
 /// Said below the list of this program's own subcommands.
 pub const HELP: &str = "\
@@ -21,6 +21,7 @@ Measuring (bellwire-bench):
   contend    Measure many clients of one server: rates, fairness, response times
   gas        Measure global memory: words, bulk, em3d, beside others
   logp       Measure the LogP parameters: overheads, latency, gap
+  paper      Set measurements beside a paper's tables, figures and statements
   perf       Measure latency, bandwidth, rate and more over libvipl, and compare with others
 
 Research (bellwire-ni):

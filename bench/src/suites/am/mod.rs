@@ -8,6 +8,7 @@
 pub mod breakdown;
 mod bulk;
 pub mod layer;
+pub mod mapped;
 mod rpc;
 mod short;
 mod steps;
@@ -154,6 +155,12 @@ impl Seen {
     pub(crate) fn count(&self) -> u64 {
         // Relaxed: as in take().
         self.next.load(Ordering::Relaxed)
+    }
+
+    /// Something is wrong.
+    pub(crate) fn spoil(&self) {
+        // Relaxed: as in take().
+        self.wrong.store(1, Ordering::Relaxed);
     }
 
     fn reset(&self) {

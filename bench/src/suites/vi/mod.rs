@@ -8,3 +8,4 @@ pub mod limits;
 pub mod model;
 pub mod perf;
 pub mod plan;
+pub mod splitc;

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Papers beside measurements: their tables, figures and statements, each with ours.
+//!
+//! ```text
+//!   p000 ── measure ── values.rs   figures of each round, by name; a cell is an expression of them
+//!        ├─ exhibits ─ model.rs    tables and figures, the paper's values as data
+//!        └─ claims ─── judge.rs    a statement of the text: holds, does not hold, not comparable
+//!                      told.rs, html.rs   text, CSV and JSON; one HTML file with SVG
+//! ```
+//!
+//! Everything is measured once in each round, in turn. A cell shows the median over the rounds; a
+//! statement compares within each round, and is judged by the median of these comparisons and its
+//! uncertainty. Another paper is another module beside `p000`, which gives the same three things.
+
+pub mod html;
+pub mod judge;
+pub mod model;
+pub mod p000;
+pub mod told;
+pub mod values;
+
+use crate::error::Error;
+use crate::job::Job;
+use crate::machine;
+use crate::progress::Progress;
+use crate::session::{Session, SessionConfig};
+use model::Found;
+use values::Values;
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The measuring processes.
+    pub session: SessionConfig,
+    /// Rounds.
+    pub rounds: usize,
+    /// Short measurements, for a look or a test: nothing is judged by time.
+    pub quick: bool,
+    /// No progress.
+    pub quiet: bool,
+}
+
+/// A measurement of a round: one job, whose figures get names.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Which of the ways that the processes reach each other by.
+    pub route: usize,
+    /// What both processes do.
+    pub job: Job,
+    /// The names of what the first one answers, in order.
+    pub names: Vec<String>,
+    /// Whether the second one answers.
+    pub of_second: bool,
+}
+
+impl Step {
+    /// A job over the first way.
+    pub fn new(job: Job, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { route: 0, job, names: names.into_iter().map(Into::into).collect(), of_second: false }
+    }
+
+    /// The same over another way.
+    pub fn by(self, route: usize) -> Self {
+        Self { route, ..self }
+    }
+}
+
+/// The papers that there are, by number.
+pub const PAPERS: [&str; 1] = ["000"];
+
+/// Measures what a paper needs, and sets it beside the paper.
+///
+/// # Errors
+/// There is no such paper here. Failures of measurements are in the result.
+pub fn run(number: &str, options: &Options) -> Result<Found, Error> {
+    match number {
+        "000" => Ok(p000::run(options)),
+        _ => Err(Error::failed(format!("there is no paper {number} here, but {}", PAPERS.join(", ")))),
+    }
+}
+
+/// Measures the steps of each round in turn, by a pair of processes for each way. A step that has
+/// failed is not tried again.
+fn measure(ways: &[SessionConfig], steps: &[Step], options: &Options) -> (Values, Vec<String>) {
+    let mut sessions: Vec<Session> = ways.iter().cloned().map(Session::new).collect();
+    let (mut values, mut failures) = (Values::default(), Vec::new());
+    let mut failed = vec![false; steps.len()];
+    let mut progress = Progress::new(steps.len() * options.rounds, options.quiet);
+    for round in 1..=options.rounds {
+        progress.round(round, options.rounds);
+        for (step, failed) in steps.iter().zip(&mut failed).filter(|(_, failed)| !**failed) {
+            let label = step.names.first().map_or("", String::as_str);
+            progress.step(label);
+            let Some(session) = sessions.get_mut(step.route) else { continue };
+            match session.run(&step.job) {
+                Ok(answer) => {
+                    let figures = if step.of_second { answer.second } else { answer.first };
+                    step.names.iter().zip(figures).for_each(|(name, value)| values.note(name, round, value));
+                }
+                Err(error) => {
+                    *failed = true;
+                    failures.push(format!("{label}: {error}"));
+                }
+            }
+        }
+    }
+    progress.finish();
+    (values, failures)
+}
+
+/// The machine, as a sentence.
+fn about_machine(session: &SessionConfig) -> String {
+    let machine = machine::describe(session.pinning);
+    format!("{}, {} processors, {}; {}; bellwire {}", machine.cpu_model, machine.cpus, machine.kernel, machine.date, machine.version)
+}

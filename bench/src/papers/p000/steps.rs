@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The steps of a round, and the names of their figures.
+
+use crate::bench::payload::Touch;
+use crate::job::Job;
+use crate::mapped::{Carrier, MappedJob, Marking};
+use crate::papers::Step;
+use crate::spans::SPANS;
+use crate::splitc::{Operation, SplitcJob, Vis};
+
+/// Bytes of a short Active Message.
+pub const SHORT: usize = 16;
+/// Sizes of Figure 5.
+pub const SIZES: [usize; 14] = [4, 8, 16, 32, 64, 128, 256, 512, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+/// Those of a quick run.
+const SIZES_QUICK: [usize; 5] = [4, 32, 1 << 10, 4 << 10, 16 << 10];
+/// Credits.
+pub const CREDITS: [u16; 7] = [2, 4, 8, 16, 32, 64, 128];
+/// Those of a quick run.
+const CREDITS_QUICK: [u16; 3] = [2, 8, 64];
+/// Credits of the paper's versions.
+pub const CREDITS_USUAL: u16 = 8;
+/// Credits while overheads are measured: more than a burst has requests, so that none waits.
+const CREDITS_FOR_BURSTS: u16 = 32;
+/// The types of Figure 2.
+pub const TYPES: [(&str, usize); 6] = [("char", 1), ("short", 2), ("int", 4), ("long", 8), ("float", 4), ("double", 8)];
+/// The ways by which the processes reach each other.
+pub const ROUTES: [&str; 3] = ["shared memory", "shared memory, guarded", "UDP over loopback"];
+/// The mappings.
+pub const CARRIERS: [(&str, Carrier); 3] = [("v1", Carrier::V1), ("v2", Carrier::V2), ("v3", Carrier::V3)];
+/// The layouts of Split-C.
+pub const LAYOUTS: [(&str, Vis); 2] = [("one VI", Vis::One), ("two VIs", Vis::Two)];
+/// Sizes that are measured.
+pub fn sizes(quick: bool) -> &'static [usize] {
+    if quick { &SIZES_QUICK } else { &SIZES }
+}
+
+/// Credits that are measured.
+pub fn credits(quick: bool) -> &'static [u16] {
+    if quick { &CREDITS_QUICK } else { &CREDITS }
+}
+
+/// Types that are measured.
+pub fn types(quick: bool) -> &'static [(&'static str, usize)] {
+    if quick { &TYPES[3..4] } else { &TYPES }
+}
+
+/// The name of the whole of a round trip that is taken apart.
+pub fn whole(of: &str, marking: &str) -> String {
+    format!("{of} whole, {marking}")
+}
+
+/// The name of a span's ticks, or of its marks.
+pub fn span(of: &str, marking: &str, span: usize, what: &str) -> String {
+    format!("{of} span {span} {what}, {marking}")
+}
+
+fn marked(of: &str, marking: &str) -> Vec<String> {
+    let each = |what: &'static str| (0..=SPANS).map(move |number| span(of, marking, number, what));
+    std::iter::once(whole(of, marking)).chain(each("ticks")).chain(each("marks")).collect()
+}
+
+/// Everything, in the order of a round.
+pub fn steps(quick: bool) -> Vec<Step> {
+    let many = |full: u64| if quick { (full / 100).max(20) } else { full };
+    let mut steps = Vec::new();
+    for (route, name) in ROUTES.iter().enumerate() {
+        let few = if route == 2 { 10 } else { 1 };
+        let half = Job::Latency { size: 8, count: many(20_000) / few, touch: Touch::All };
+        steps.push(Step::new(half, [format!("raw half, {name}")]).by(route));
+        let bandwidth = Job::Bandwidth { size: 32 << 10, count: many(10_000) / few, touch: Touch::All, both_ways: false };
+        steps.push(Step::new(bandwidth, [format!("raw GB/s, {name}")]).by(route));
+    }
+    let size = SHORT;
+    steps.push(Step::new(Job::Latency { size, count: many(20_000), touch: Touch::All }, ["raw half"]));
+    for (name, carrier) in CARRIERS {
+        let job = |job, credits| Job::Mapped { carrier, credits, job };
+        steps.push(Step::new(job(MappedJob::Latency { count: many(10_000) }, CREDITS_USUAL), [format!("{name} half")]));
+        steps.push(Step::new(job(MappedJob::Overhead { bursts: many(200) }, CREDITS_FOR_BURSTS), [format!("{name} o_s"), format!("{name} o_r")]));
+        steps.push(Step::new(job(MappedJob::Gap { count: many(20_000) }, CREDITS_USUAL), [format!("{name} gap")]));
+    }
+    for marking in [Marking::Off, Marking::On, Marking::Doubled] {
+        let name = marking_name(marking);
+        let count = many(10_000);
+        let mapped = Job::Mapped { carrier: Carrier::V3, credits: CREDITS_USUAL, job: MappedJob::Steps { count, marking } };
+        steps.push(Step::new(mapped, marked("v3", name)));
+        steps.push(Step::new(Job::Splitc { vis: Vis::One, job: SplitcJob::Steps { count, marking } }, marked("get", name)));
+    }
+    for (layout, vis) in LAYOUTS {
+        for operation in Operation::ALL {
+            for (name, bytes) in types(quick) {
+                let job = SplitcJob::Words { operation, bytes: *bytes, count: many(5_000) };
+                steps.push(Step::new(Job::Splitc { vis, job }, [word(layout, operation, name)]));
+            }
+        }
+    }
+    for bytes in sizes(quick) {
+        let (size, count) = (*bytes, many(5_000));
+        steps.push(Step::new(Job::Bandwidth { size, count, touch: Touch::All, both_ways: false }, [format!("raw stream {bytes}")]));
+        let stream = MappedJob::Stream { size, count };
+        steps.push(Step::new(Job::Mapped { carrier: Carrier::V3, credits: CREDITS_USUAL, job: stream }, [format!("v3 stream {bytes}")]));
+        steps.push(Step::new(Job::Splitc { vis: Vis::One, job: SplitcJob::Stream { size, count } }, [format!("splitc stream {bytes}")]));
+    }
+    steps.push(Step::new(Job::Copy { size: 1 << 10, count: many(20_000), touch: Touch::Ends }, ["copies GB/s"]));
+    for credits in credits(quick) {
+        for (name, carrier) in [CARRIERS[0], CARRIERS[2]] {
+            let gap = MappedJob::Gap { count: many(10_000) };
+            steps.push(Step::new(Job::Mapped { carrier, credits: *credits, job: gap }, [format!("{name} gap, {credits} credits")]));
+        }
+    }
+    steps
+}
+
+/// The name of an operation's time.
+pub fn word(layout: &str, operation: Operation, name: &str) -> String {
+    format!("{} {name}, {layout}", operation.name())
+}
+
+/// As the names of figures have it.
+pub fn marking_name(marking: Marking) -> &'static str {
+    match marking {
+        Marking::Off => "no marks",
+        Marking::On => "marks",
+        Marking::Doubled => "marks doubled",
+    }
+}
