@@ -58,7 +58,7 @@ impl Default for AgentConfig {
             address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), AGENT_PORT),
             frames: 64,
             stay: Duration::from_millis(5),
-            mapped: 4096,
+            mapped: 16_384,
             parked_bytes: 16 << 10,
             turn_packets: 32,
             turn_bytes: 64 << 10,

@@ -140,9 +140,9 @@ fn frames_for_both() {
     exchange(Host::in_thread(config(at, 2)), at, 0);
 }
 
-/// Both are unloaded again and again, and packets for them refused. The agent has a turn whenever the
-/// programs have had one: in a thread of its own, on a busy machine, it may find both resident for
-/// all packets.
+/// Both are unloaded again and again, and packets for them refused. The agent has a turn whenever
+/// the programs have had one: in a thread of its own, on a busy machine, it may find both resident
+/// for all packets.
 #[test]
 fn three_frames_in_a_crowd() {
     let at = address();

@@ -219,7 +219,7 @@ fn two_hosts_of_three_users_each() {
         world.children.push(child);
         readers.push(std::thread::spawn(move || {
             use std::io::BufRead;
-            let mut said = Vec::new();
+            let mut said = vec![format!("process {number}")];
             for line in std::io::BufReader::new(stderr).lines().map_while(Result::ok) {
                 let is_done = line.starts_with("done");
                 said.push(line);
@@ -230,7 +230,8 @@ fn two_hosts_of_three_users_each() {
             Err(said)
         }));
     }
-    for reader in readers {
-        println!("{:?}", reader.join().unwrap().expect("every process has handled each message once"));
-    }
+    // All of them are told of, for one that has ended keeps the others waiting.
+    let ended: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+    assert!(ended.iter().all(Result::is_ok), "every process handles each message once: {ended:#?}");
+    println!("{ended:#?}");
 }

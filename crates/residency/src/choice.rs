@@ -17,6 +17,22 @@ impl Residency {
     /// A victim for an endpoint of `owner`; or when there may be one. Those that have done their
     /// work go first, then those of the owner with the most frames (R6).
     pub(crate) fn choose(&mut self, now: Instant, owner: u32) -> Result<EndpointId, Instant> {
+        let Self { idle, waiting, rng, config, .. } = self;
+        let idle = idle.victim(config.policy, |owner| waiting.frames_of(owner), |count| (rng.next_u64() % count as u64) as usize);
+        if let Some(idle) = idle {
+            return Ok(idle);
+        }
+        // With thousands of frames, each of those that come to wait would look at all.
+        if let Some((_, _, until)) = self.refused.filter(|(o, changes, until)| *o == owner && *changes == self.changes && now < *until) {
+            return Err(until);
+        }
+        let chosen = self.choose_busy(now, owner);
+        self.refused = chosen.err().map(|until| (owner, self.changes, until));
+        chosen
+    }
+
+    /// Among those that have work.
+    fn choose_busy(&mut self, now: Instant, owner: u32) -> Result<EndpointId, Instant> {
         let (mut later, mut best) = (Instant::NEVER, None);
         let mut candidates = Vec::with_capacity(self.frames.len());
         let (own, share) = (self.waiting.frames_of(owner), self.waiting.share(self.frames.len()));
@@ -24,14 +40,14 @@ impl Residency {
             let entry = &self.entries[endpoint.0 as usize];
             let State::Resident(_) = entry.state else { continue };
             let theirs = self.waiting.frames_of(entry.owner);
-            if !entry.done && entry.owner != owner && theirs <= own {
+            if entry.owner != owner && theirs <= own {
                 continue;
             }
             if entry.kept > now && (own >= share || theirs <= share) {
                 later = later.min(entry.kept);
                 continue;
             }
-            let rank = (!entry.done, Reverse(theirs));
+            let rank = Reverse(theirs);
             if best.is_none_or(|best| rank < best) {
                 best = Some(rank);
                 candidates.clear();

@@ -38,15 +38,17 @@
 
 mod choice;
 mod config;
+mod idle;
 mod queue;
 
 pub use bellwire_time::{Duration, Instant};
 pub use config::{Config, Policy};
 
+use idle::Idle;
 use queue::Queue;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// An endpoint: its place in the caller's numbering from 0, which should have no large gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,6 +133,16 @@ pub struct Residency {
     pub(crate) entries: Vec<Entry>,
     /// The endpoint in each frame.
     pub(crate) frames: Vec<Option<EndpointId>>,
+    /// Frames without one.
+    free: BTreeSet<u32>,
+    /// The endpoints whose remaps are under way, in the order in which they began.
+    moving: Vec<EndpointId>,
+    /// The resident ones that have done their work.
+    idle: Idle,
+    /// Nobody made room for this owner: until then, and while the count of changes is this.
+    refused: Option<(u32, u64, Instant)>,
+    /// Changes of what is resident, idle, wanted or whose.
+    changes: u64,
     waiting: Queue,
     actions: VecDeque<Action>,
     pub(crate) rng: Pcg64Mcg,
@@ -146,6 +158,11 @@ impl Residency {
         let config = config.bounded();
         Self {
             frames: vec![None; config.frames],
+            free: (0..config.frames as u32).collect(),
+            moving: Vec::new(),
+            idle: Idle::default(),
+            refused: None,
+            changes: 0,
             config,
             entries: Vec::new(),
             waiting: Queue::default(),
@@ -185,8 +202,12 @@ impl Residency {
         if let Some(entry) = self.entries.get_mut(endpoint.0 as usize)
             && matches!(entry.state, State::Resident(_))
         {
-            entry.done = true;
-            entry.kept = entry.kept.min(now);
+            if !entry.done {
+                entry.done = true;
+                entry.kept = entry.kept.min(now);
+                self.idle.insert(self.config.policy, endpoint, entry);
+                self.changes += 1;
+            }
             if !self.waiting.is_empty() {
                 self.plan();
             }
@@ -199,8 +220,11 @@ impl Residency {
         self.now = self.now.max(now);
         let now = self.now;
         self.grow(endpoint);
-        let entry = self.entry(endpoint);
+        let entry = &mut self.entries[endpoint.0 as usize];
         if let State::Resident(frame) = entry.state {
+            if entry.done {
+                self.idle.remove(self.config.policy, endpoint, entry);
+            }
             (entry.used, entry.done) = (Some(now), false);
             return Some(frame);
         }
@@ -221,7 +245,8 @@ impl Residency {
         let entry = self.entry(endpoint);
         entry.state = State::Waiting(now);
         let owner = entry.owner;
-        self.waiting.push(owner, endpoint);
+        let is_new = self.waiting.push(owner, endpoint);
+        self.changes += u64::from(is_new);
     }
 
     /// The next thing to do.
@@ -241,6 +266,7 @@ impl Residency {
         let State::Loading(frame) = entry.state else { panic!("{endpoint:?} is loaded, but was {:?}", entry.state) };
         *entry = Entry { state: State::Resident(frame), loaded: now, kept, used: None, done: false, ..*entry };
         let waited = now.since(entry.wanted);
+        self.has_moved(endpoint);
         self.statistics.loads += 1;
         self.statistics.waited = Duration(self.statistics.waited.0 + waited.0);
         self.statistics.waited_max = self.statistics.waited_max.max(waited);
@@ -271,8 +297,8 @@ impl Residency {
         let wanted = wanted || entry.missed;
         let owner = entry.owner;
         *entry = Entry { owner, ..Entry::default() };
-        self.frames[frame.0 as usize] = None;
-        self.waiting.has_given(owner);
+        self.vacate(frame, owner);
+        self.has_moved(endpoint);
         self.statistics.unloads += 1;
         if wanted {
             self.wait(endpoint);
@@ -286,12 +312,15 @@ impl Residency {
         self.now = self.now.max(now);
         let Some(entry) = self.entries.get_mut(endpoint.0 as usize) else { return };
         let owner = entry.owner;
+        if entry.done {
+            self.idle.remove(self.config.policy, endpoint, entry);
+        }
         *entry = Entry::default();
         self.waiting.remove(owner, endpoint);
+        self.has_moved(endpoint);
         self.actions.retain(|action| !matches!(action, Action::Quiesce(e) | Action::Unload(e, _) | Action::Load(e, _) if *e == endpoint));
-        if let Some(frame) = self.frames.iter_mut().find(|f| **f == Some(endpoint)) {
-            *frame = None;
-            self.waiting.has_given(owner);
+        if let Some(frame) = self.frames.iter().position(|f| *f == Some(endpoint)) {
+            self.vacate(FrameId(frame as u32), owner);
         }
         self.plan();
     }
@@ -322,6 +351,19 @@ impl Residency {
         self.waiting.len()
     }
 
+    /// A frame of `owner` is free.
+    fn vacate(&mut self, frame: FrameId, owner: u32) {
+        self.frames[frame.0 as usize] = None;
+        self.free.insert(frame.0);
+        self.waiting.has_given(owner);
+    }
+
+    /// A remap has ended, if one was under way.
+    fn has_moved(&mut self, endpoint: EndpointId) {
+        self.moving.retain(|e| *e != endpoint);
+        self.changes += 1;
+    }
+
     fn entry(&mut self, endpoint: EndpointId) -> &mut Entry {
         &mut self.entries[endpoint.0 as usize]
     }
@@ -334,16 +376,12 @@ impl Residency {
             Entry { state: State::Quiescing(_), late, .. } => !late,
             _ => false,
         };
-        self.frames.iter().flatten().filter(|e| counts(e)).count()
+        self.moving.iter().filter(|e| counts(e)).count()
     }
 
     /// Frames that will be free without another victim.
     fn vacating(&self) -> usize {
-        self.frames
-            .iter()
-            .flatten()
-            .filter(|e| matches!(self.state(**e), State::Quiescing(_) | State::Unloading(_)) && !self.entries[e.0 as usize].late)
-            .count()
+        self.moving.iter().filter(|e| matches!(self.state(**e), State::Quiescing(_) | State::Unloading(_)) && !self.entries[e.0 as usize].late).count()
     }
 
     /// Begins what can begin, and finds out when to look again.
@@ -352,9 +390,9 @@ impl Residency {
         self.lose_patience();
         while self.under_way() < self.config.remaps_max {
             let Some((owner, endpoint)) = self.waiting.first() else { return };
-            if let Some(free) = self.frames.iter().position(Option::is_none) {
+            if let Some(free) = self.free.pop_first() {
                 self.waiting.take(owner);
-                self.begin_load(endpoint, FrameId(free as u32));
+                self.begin_load(endpoint, FrameId(free));
                 continue;
             }
             if self.vacating() >= self.waiting.len() {
@@ -375,8 +413,8 @@ impl Residency {
         if self.waiting.is_empty() {
             return;
         }
-        for place in 0..self.frames.len() {
-            let Some(endpoint) = self.frames[place] else { continue };
+        for place in 0..self.moving.len() {
+            let endpoint = self.moving[place];
             let (now, patience) = (self.now, self.config.patience);
             let entry = self.entry(endpoint);
             if !matches!(entry.state, State::Quiescing(_)) || entry.late {
@@ -397,13 +435,21 @@ impl Residency {
         let State::Waiting(since) = entry.state else { unreachable!("only waiting ones are in the queue") };
         *entry = Entry { state: State::Loading(frame), wanted: since, owner: entry.owner, ..Entry::default() };
         self.frames[frame.0 as usize] = Some(endpoint);
+        self.moving.push(endpoint);
+        self.changes += 1;
         self.actions.push_back(Action::Load(endpoint, frame));
     }
 
     fn begin_quiesce(&mut self, endpoint: EndpointId) {
         let (now, patience) = (self.now, self.config.patience);
-        let entry = self.entry(endpoint);
+        self.moving.push(endpoint);
+        self.changes += 1;
+        let entry = &mut self.entries[endpoint.0 as usize];
         let State::Resident(frame) = entry.state else { unreachable!("only resident ones are chosen") };
+        if entry.done {
+            self.idle.remove(self.config.policy, endpoint, entry);
+            entry.done = false;
+        }
         (entry.state, entry.quiescing_since, entry.late) = (State::Quiescing(frame), now, false);
         self.timeout = self.timeout.min(now + patience);
         self.actions.push_back(Action::Quiesce(endpoint));

@@ -30,11 +30,14 @@ impl Queue {
         self.waiting
     }
 
-    pub(crate) fn push(&mut self, owner: u32, endpoint: EndpointId) {
+    /// It waits. Whether its owner had and wanted nothing before: the shares are others then.
+    pub(crate) fn push(&mut self, owner: u32, endpoint: EndpointId) -> bool {
+        let owners = self.owners.len();
         self.served += 1;
         let new = Owner { served: self.served, ..Owner::default() };
         self.owners.entry(owner).or_insert(new).waiting.push_back(endpoint);
         self.waiting += 1;
+        self.owners.len() != owners
     }
 
     /// The next to be loaded, with its owner: of the owners that wait the one with the fewest

@@ -26,6 +26,7 @@ pub mod messages;
 mod port;
 mod search;
 pub mod segment;
+mod transport;
 
 use bellwire_proto::packet::{Kind, header};
 

@@ -21,7 +21,6 @@ use crate::address::NetAddress;
 use crate::clock::clock;
 use crate::names;
 use crate::packet::PacketPort;
-use crate::packet::settings::{RING_BYTES_MAX, settings};
 use crate::time::{Duration, Instant};
 use crate::udp::buffers::{Buffers, UdpBuffer};
 use crate::udp::guard::Guard;
@@ -49,9 +48,6 @@ const LOOKS_AGAIN: u32 = 3;
 /// A sleeping program gives memory of its ring back so long after it has done so before: a burst
 /// may follow.
 const RELEASE_GAP: Duration = Duration::from_millis(100);
-/// Refused packets are tried again at the latest after this, and so often: for half a minute.
-const REFUSAL_WAIT_MAX: Duration = Duration::from_micros(2_500);
-const REFUSALS_MAX: u32 = 12_000;
 /// A datagram up to this length is a message or an answer, not a part of a stream.
 const SHORT: usize = 1024;
 
@@ -236,17 +232,7 @@ impl AgentPort {
     /// # Errors
     /// [`MemoryError::Os`]: no randomness.
     pub fn transport_config(&self) -> Result<bellwire_proto::Config, MemoryError> {
-        Ok(bellwire_proto::Config {
-            datagram_max: PACKET_BYTES_MAX,
-            ring_bytes: (2 * self.receive_bytes).clamp(4 * PACKET_BYTES_MAX, RING_BYTES_MAX),
-            run_bytes_max: PACKET_BYTES_MAX,
-            run_packets_max: 1,
-            // An endpoint that was loaded for a packet is gone again after a few milliseconds; its
-            // turn may come after that of many others.
-            refusal_wait_max: REFUSAL_WAIT_MAX,
-            refusals_max: REFUSALS_MAX,
-            ..settings(self.receive_bytes)?
-        })
+        super::transport::settings_by_agent(self.receive_bytes)
     }
 
     // ---- the connection

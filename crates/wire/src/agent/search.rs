@@ -16,11 +16,13 @@ use core::net::SocketAddr;
 use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A question is repeated after this, and given up after so many.
+/// A question is repeated after this, doubled each time up to that; and given up after so many:
+/// five seconds in all. Who asks has to be loaded for the question and again for the answer, behind
+/// all others that ask: questions that were repeated faster than they can be answered would keep
+/// the frames from those that are new.
 const FIND_PERIOD: Duration = Duration::from_millis(20);
-/// More than UDP's: an endpoint that is not resident answers when it has been loaded, and an agent
-/// may be starting anew.
-const FIND_TRIES: u32 = 50;
+const FIND_PERIOD_MAX: Duration = Duration::from_millis(1_000);
+const FIND_TRIES: u32 = 10;
 /// A peer that was not there is asked for again after this.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -170,7 +172,7 @@ impl Search {
                 continue;
             }
             q.tries += 1;
-            q.next_at = now + if q.tries > FIND_TRIES { PATIENCE } else { FIND_PERIOD };
+            q.next_at = now + Duration((FIND_PERIOD.0 << (q.tries - 1).min(16)).min(FIND_PERIOD_MAX.0));
             ask(q.to, &q.find.store());
         }
         late.into_iter().for_each(|request| self.answer(request, Err(LinkFailure::NobodyThere)));
