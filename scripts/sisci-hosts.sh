@@ -45,9 +45,10 @@ for event in kill cable; do
     if [ $event = cable ]; then
         ip -n "$a" link set eth0 down
         for _ in $(seq 600); do grep -q lost "$log/waiter" && break; sleep 0.1; done
-        ip -n "$a" link set eth0 up
     fi
     ip netns pids "$a" | xargs -r kill -9
+    # Not before: the user would find the owner that is about to be killed.
+    ip -n "$a" link set eth0 up
     on "$a" "$tests/hosts" owner >>"$log/owner" 2>&1 &
     if wait $waiter; then ok "$event: $(grep lost "$log/waiter"), connected again"; else bad "$event"; fi
     ip netns pids "$a" | xargs -r kill -9
