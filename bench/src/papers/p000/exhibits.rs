@@ -38,9 +38,13 @@ fn missing(value: Option<f64>) -> Cell {
     value.map_or_else(|| "not measured".into(), Cell::from)
 }
 
-/// The median of an expression, in microseconds if it is in nanoseconds.
+/// The median of an expression, in microseconds if it is in nanoseconds. Some are differences, which
+/// the noise can make negative: no time is.
 fn us(values: &Values, of: impl Fn(&Round<'_>) -> Option<f64>) -> Cell {
-    missing(values.of(of).map(|estimate| estimate.median / 1e3))
+    match values.of(of).map(|estimate| estimate.median / 1e3) {
+        Some(negative) if negative < 0.0 => "below the noise".into(),
+        median => missing(median),
+    }
 }
 
 fn table1(values: &Values) -> Exhibit {
