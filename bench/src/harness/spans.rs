@@ -14,6 +14,7 @@ use bellwire_memory::atomic::{AtomicU64, Ordering};
 
 use crate::clock::ticks;
 use crate::error::Error;
+pub use crate::marks::Unwatched;
 
 /// A span that ends at a mark of the measuring program, beside the layer's own stages.
 pub const PROGRAM: usize = Stage::COUNT;
@@ -43,10 +44,6 @@ pub trait Watch: Probe + 'static {
     /// The time: of the last mark, if there are marks.
     fn now() -> u64;
 }
-
-/// Nobody: no instructions.
-#[derive(Debug)]
-pub enum Unwatched {}
 
 /// A stamp at each mark.
 #[derive(Debug)]

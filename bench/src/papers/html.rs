@@ -4,9 +4,7 @@
 use std::fmt::Write;
 
 use bellwire_report::bars::{escape, svg};
-use bellwire_report::model::Table;
-use bellwire_report::plot;
-use bellwire_report::text::{cell, heading};
+use bellwire_report::{html, plot};
 
 use super::judge::Verdict;
 use super::model::Found;
@@ -37,7 +35,7 @@ pub fn html(found: &Found) -> Result<String, String> {
         if exhibit.plots.iter().any(|plot| plot.lines.iter().any(|line| !line.points.is_empty())) {
             text += &plot::svg(&exhibit.plots)?;
         }
-        text += &table_html(&exhibit.table);
+        text += &html::table(&exhibit.table, |_| None);
     }
     text += "<h2>Statements of the text</h2>\n<table class=\"text\"><tr><th>verdict</th><th>place</th><th>statement</th><th>reason</th></tr>\n";
     for statement in &found.statements {
@@ -52,15 +50,4 @@ pub fn html(found: &Found) -> Result<String, String> {
     text += "</table>\n";
     found.failures.iter().for_each(|line| text += &format!("<p>Not measured: {}</p>\n", escape(line)));
     Ok(text + "</body></html>\n")
-}
-
-fn table_html(table: &Table) -> String {
-    let mut text = format!("<table><caption>{}</caption>\n<tr>", escape(&table.title));
-    table.columns.iter().for_each(|column| text += &format!("<th>{}</th>", escape(&heading(column))));
-    text += "</tr>\n";
-    for row in &table.rows {
-        let cells: Vec<String> = row.iter().map(|value| escape(&cell(value))).collect();
-        let _ = writeln!(text, "<tr><td>{}</td></tr>", cells.join("</td><td>"));
-    }
-    text + "</table>\n"
 }

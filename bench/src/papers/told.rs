@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use bellwire_report::model::{Cell, Report};
-use bellwire_report::text::{self, heading};
+use bellwire_report::model::Report;
+use bellwire_report::text::{self, csv_field, exact, heading};
 
 use super::model::Found;
 
@@ -49,24 +49,18 @@ fn wrapped(indent: &str, line: &str) -> String {
 
 /// One line for each number: `exhibit,row,column,value`; of statements the verdict.
 pub fn csv(found: &Found) -> String {
-    let field = |text: &str| if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() };
     let mut lines = vec!["exhibit,row,column,value".to_owned()];
     for exhibit in &found.exhibits {
         let table = &exhibit.table;
         for row in &table.rows {
             let name = row.first().map(text::cell).unwrap_or_default();
             for (column, cell) in table.columns.iter().zip(row).skip(1) {
-                let value = match cell {
-                    Cell::None => String::new(),
-                    Cell::Number(value) => value.to_string(),
-                    other => text::cell(other),
-                };
-                lines.push([exhibit.name, &name, &heading(column), &value].map(field).join(","));
+                lines.push([exhibit.name, &name, &heading(column), &exact(cell)].map(csv_field).join(","));
             }
         }
     }
     for (number, statement) in found.statements.iter().enumerate() {
-        lines.push(["statement", &(number + 1).to_string(), statement.text, statement.verdict.name()].map(field).join(","));
+        lines.push(["statement", &(number + 1).to_string(), statement.text, statement.verdict.name()].map(csv_field).join(","));
     }
     lines.join("\n") + "\n"
 }

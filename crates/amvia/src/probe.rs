@@ -6,7 +6,7 @@
 //! them with [`Off`], of whose marks no code is left. A mark says what was done since the mark
 //! before it, so the marks of a round trip add up to all of it.
 
-/// What was done until a mark.
+/// A step of a message's way. Its mark says that it has just ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {

@@ -27,24 +27,27 @@ pub fn plain(report: &Report) -> String {
 /// The tables as comma-separated values (RFC 4180), each under its heading, with an empty line
 /// between. Numbers have all their digits.
 pub fn csv(report: &Report) -> String {
-    let field = |text: &str| if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() };
     let line = |fields: Vec<String>| fields.join(",") + "\n";
     let tables = report.tables.iter().map(|table| {
-        let heading = line(table.columns.iter().map(|column| field(&heading(column))).collect());
-        let rows = table.rows.iter().map(|row| {
-            line(
-                row.iter()
-                    .map(|cell| match cell {
-                        Cell::None => String::new(),
-                        Cell::Number(value) => value.to_string(),
-                        other => field(&self::cell(other)),
-                    })
-                    .collect(),
-            )
-        });
+        let heading = line(table.columns.iter().map(|column| csv_field(&heading(column))).collect());
+        let rows = table.rows.iter().map(|row| line(row.iter().map(|cell| csv_field(&exact(cell))).collect()));
         rows.fold(heading, |text, row| text + &row)
     });
     tables.collect::<Vec<_>>().join("\n")
+}
+
+/// A field of comma-separated values: in quotes if it has to be.
+pub fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// A cell whose number has all its digits; nothing for none.
+pub fn exact(cell: &Cell) -> String {
+    match cell {
+        Cell::None => String::new(),
+        Cell::Number(value) => value.to_string(),
+        other => self::cell(other),
+    }
 }
 
 fn table_text(table: &Table) -> String {

@@ -202,9 +202,7 @@ impl DataInterrupt {
         });
         let undo = |_: &Error| {
             listener.close();
-            if let (Some(far), Some(id)) = (library.far(), export) {
-                far.withdraw(id);
-            }
+            library.withdraw(export);
         };
         Ok((handle.inspect_err(undo)?, number))
     }
@@ -229,15 +227,13 @@ impl DataInterrupt {
     /// Removes it; those that are connected are told when they trigger it.
     ///
     /// # Errors
-    /// [`Error::IllegalParameter`] if there is none.
+    /// [`Error::IllegalParameter`] if the handle names none.
     pub fn remove(library: &'static Library, handle: u64) -> Result<(), Error> {
         let interrupt = library.remove::<DataInterrupt>(handle)?;
         if let Some(listener) = interrupt.listener.get() {
             listener.close();
         }
-        if let (Some(far), Some(id)) = (library.far(), interrupt.export) {
-            far.withdraw(id);
-        }
+        library.withdraw(interrupt.export);
         let _ = interrupt.inbox.closed.ring();
         if let Some(runner) = interrupt.runner.get() {
             runner.join();
@@ -322,7 +318,7 @@ impl RemoteDataInterrupt {
     /// Ends the connection.
     ///
     /// # Errors
-    /// [`Error::IllegalParameter`] if there is none.
+    /// [`Error::IllegalParameter`] if the handle names none.
     pub fn disconnect(library: &'static Library, handle: u64) -> Result<(), Error> {
         let interrupt = library.remove::<RemoteDataInterrupt>(handle)?;
         if let (Way::Far(id), Some(far)) = (&interrupt.way, library.far()) {

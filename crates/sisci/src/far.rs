@@ -249,7 +249,7 @@ impl Far {
     /// One try: those that have let us in, and why another one has not.
     fn try_connect(&self, host: IpAddr, names: &[Name], deadline: Deadline) -> Result<(Vec<Link>, Error), Error> {
         let find = deadline.left().map_or(FIND_MAX, |l| l.clamp(FIND_MIN, FIND_MAX));
-        let patience = Patience { find: find.into_engine(), answer: (find + ANSWER).into_engine() };
+        let patience = Patience { find: find.into(), answer: (find + ANSWER).into() };
         let peer = host_address(SocketAddr::new(host, 0));
         let mut number = [0; 8];
         getrandom(&mut number, GetRandomFlags::empty()).map_err(|_| Error::System)?;
@@ -480,14 +480,4 @@ const PROCESSES_SEEN: u32 = 4;
 
 fn process_name(node: u32, slot: u32) -> Name {
     Name { what: What::Process, node, id: 0, slot }
-}
-
-trait IntoEngine {
-    fn into_engine(self) -> bellwire_via::Duration;
-}
-
-impl IntoEngine for Duration {
-    fn into_engine(self) -> bellwire_via::Duration {
-        bellwire_via::Duration(self.as_nanos().try_into().unwrap_or(u64::MAX))
-    }
 }

@@ -174,9 +174,7 @@ impl LocalInterrupt {
         if let Some(listener) = self.listener.get() {
             listener.close();
         }
-        if let (Some(far), Some(id)) = (self.library.far(), self.export.get()) {
-            far.withdraw(*id);
-        }
+        self.library.withdraw(self.export.get().copied());
     }
 
     /// Waits for an interrupt.

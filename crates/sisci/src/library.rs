@@ -5,7 +5,7 @@
 //! parent's: its calls say [`Error::NotInitialized`] until it starts its own.
 
 use crate::error::Error;
-use crate::far::{Export, Far, Handled, Said};
+use crate::far::{Export, ExportId, Far, Handled, Said};
 use crate::handles::{Object, Table};
 use crate::message::{Answer, Hello, Wish, node_name};
 use crate::mover::Mover;
@@ -169,6 +169,13 @@ impl Library {
     /// The way to other hosts, if there is one.
     pub(crate) fn far(&self) -> Option<&Far> {
         self.far.as_ref()
+    }
+
+    /// Ends what users of other hosts connect to, if there is such.
+    pub(crate) fn withdraw(&self, export: Option<ExportId>) {
+        if let (Some(far), Some(id)) = (&self.far, export) {
+            far.withdraw(id);
+        }
     }
 
     /// The way to a node, and the address of its host, if it is another one.

@@ -12,7 +12,7 @@ use crate::events::{Action, Events};
 use crate::far::{Export, ExportId, Handled, Name, Said, What};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
-use crate::mapped::Mapped;
+use crate::mapped::{Mapped, tell_peer};
 use crate::memory::Memory;
 use crate::message::{Answer, Hello, Notice, Wish, segment_name};
 use crate::reason::Reason;
@@ -218,13 +218,13 @@ impl LocalSegment {
         }
         state.maps += 1;
         drop(state);
-        self.owner.iter().for_each(|owner| self.mapped.made(owner));
+        self.owner.iter().for_each(|owner| self.mapped.made(|is_mapped| tell_peer(owner, is_mapped)));
         Ok(())
     }
 
     pub(crate) fn map_gone(&self) {
         self.state().maps -= 1;
-        self.owner.iter().for_each(|owner| self.mapped.gone(owner));
+        self.owner.iter().for_each(|owner| self.mapped.gone(|is_mapped| tell_peer(owner, is_mapped)));
     }
 
     /// The program's own pages become the segment's memory.
@@ -301,8 +301,8 @@ impl LocalSegment {
             let removed = state.removed;
             drop(state);
             // By another thread, which may not have seen the export.
-            if let (true, Some(far), Some(id)) = (removed, self.library.far(), self.export.get()) {
-                far.withdraw(*id);
+            if removed {
+                self.library.withdraw(self.export.get().copied());
             }
             return Err(error);
         }
@@ -407,9 +407,7 @@ impl LocalSegment {
         if let Some(listener) = segment.listener.get() {
             listener.close();
         }
-        if let (Some(far), Some(id)) = (library.far(), segment.export.get()) {
-            far.withdraw(*id);
-        }
+        library.withdraw(segment.export.get().copied());
         if let Some(owner) = &segment.owner {
             owner.say(Notice::Bye);
         }

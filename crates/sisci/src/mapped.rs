@@ -34,34 +34,33 @@ impl Mapped {
         self.lock().maps
     }
 
-    /// A map was made.
-    pub fn made(&self, owner: &Peer) {
+    /// A map was made. `tell` says to the owner whether there are any; `false`: it was not told.
+    pub fn made(&self, tell: impl FnOnce(bool) -> bool) {
         let mut count = self.lock();
         count.maps += 1;
-        count.tell(owner);
+        count.tell(tell);
     }
 
-    /// A map is gone.
-    pub fn gone(&self, owner: &Peer) {
+    /// A map is gone; `tell` as above.
+    pub fn gone(&self, tell: impl FnOnce(bool) -> bool) {
         let mut count = self.lock();
         count.maps -= 1;
-        count.tell(owner);
+        count.tell(tell);
     }
 }
 
 impl Count {
-    /// Tells the owner what has changed. What an owner that does not read is not told, it is told
-    /// with the next change.
-    fn tell(&mut self, owner: &Peer) {
+    /// Tells the owner what has changed. What it was not told, it is told with the next change.
+    fn tell(&mut self, tell: impl FnOnce(bool) -> bool) {
         let is_mapped = self.maps > 0;
-        if is_mapped == self.told {
-            return;
-        }
-        let notice = if is_mapped { Notice::Mapped } else { Notice::Unmapped };
-        if wait_for(owner.socket.as_fd(), PollFlags::OUT, Deadline::after(Some(PATIENCE)))
-            && fd_passing::send(owner.socket.as_fd(), &[notice as u8], &[]).is_ok()
-        {
+        if is_mapped != self.told && tell(is_mapped) {
             self.told = is_mapped;
         }
     }
+}
+
+/// Tells an owner of this host whether there are maps. `false`: it does not read.
+pub(crate) fn tell_peer(owner: &Peer, is_mapped: bool) -> bool {
+    let notice = if is_mapped { Notice::Mapped } else { Notice::Unmapped };
+    wait_for(owner.socket.as_fd(), PollFlags::OUT, Deadline::after(Some(PATIENCE))) && fd_passing::send(owner.socket.as_fd(), &[notice as u8], &[]).is_ok()
 }

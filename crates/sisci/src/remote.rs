@@ -7,7 +7,7 @@ use crate::events::{Action, Events};
 use crate::far::{Far, Import, Link, Name, News, What};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
-use crate::mapped::Mapped;
+use crate::mapped::{Mapped, tell_peer};
 use crate::memory::Memory;
 use crate::message::{Notice, Wish, segment_name};
 use crate::reason::Reason;
@@ -15,7 +15,7 @@ use crate::rendezvous::{Deadline, call};
 use crate::service::{Heard, Peer, Source};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::bytes::SharedBytes;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// An event of a remote segment, and the error that goes with it.
@@ -38,12 +38,10 @@ enum Way {
         memory: Arc<Memory>,
         peer: Peer,
         token: AtomicU64,
-        mapped: Mapped,
     },
-    /// By a NIC; how many maps there are.
+    /// By a NIC.
     Far {
         link: Link,
-        maps: Mutex<usize>,
     },
 }
 
@@ -54,6 +52,7 @@ pub struct RemoteSegment {
     node: u32,
     id: u32,
     way: Way,
+    mapped: Mapped,
     state: AtomicU64,
     events: Events<RemoteEvent>,
 }
@@ -84,8 +83,8 @@ impl RemoteSegment {
             let links = far.connect(host, &[name], Deadline::after(timeout), Error::NoSuchSegment)?;
             let link = *links.first().ok_or(Error::System)?;
             let handle = library.insert(|handle| {
-                let way = Way::Far { link, maps: Mutex::new(0) };
-                let segment = Self { descriptor, library, node, id, way, state: AtomicU64::new(CONNECTED), events: Events::new(callback(handle))? };
+                let (way, mapped) = (Way::Far { link }, Mapped::default());
+                let segment = Self { descriptor, library, node, id, way, mapped, state: AtomicU64::new(CONNECTED), events: Events::new(callback(handle))? };
                 let segment = Arc::new(segment);
                 far.follow(link.id, Arc::downgrade(&segment) as Weak<dyn Import>);
                 segment.descriptor.hold();
@@ -102,7 +101,8 @@ impl RemoteSegment {
                 library,
                 node,
                 id,
-                way: Way::Here { memory: Arc::new(memory), peer: called.peer, token: AtomicU64::new(0), mapped: Mapped::default() },
+                way: Way::Here { memory: Arc::new(memory), peer: called.peer, token: AtomicU64::new(0) },
+                mapped: Mapped::default(),
                 state: AtomicU64::new(CONNECTED),
                 events: Events::new(callback(handle))?,
             });
@@ -131,7 +131,7 @@ impl RemoteSegment {
     pub fn size(&self) -> usize {
         match &self.way {
             Way::Here { memory, .. } => memory.size(),
-            Way::Far { link, .. } => usize::try_from(link.granted.size).unwrap_or(usize::MAX),
+            Way::Far { link } => usize::try_from(link.granted.size).unwrap_or(usize::MAX),
         }
     }
 
@@ -145,7 +145,7 @@ impl RemoteSegment {
 
     fn far(&self) -> Result<(&Far, Link), Error> {
         match &self.way {
-            Way::Far { link, .. } => Ok((self.library.far().ok_or(Error::TransferFailed)?, *link)),
+            Way::Far { link } => Ok((self.library.far().ok_or(Error::TransferFailed)?, *link)),
             Way::Here { .. } => Err(Error::System),
         }
     }
@@ -185,27 +185,20 @@ impl RemoteSegment {
     }
 
     pub(crate) fn map_made(&self) {
-        match &self.way {
-            Way::Here { peer, mapped, .. } => mapped.made(peer),
-            Way::Far { maps, .. } => self.count_map(maps, 1),
-        }
+        self.mapped.made(|is_mapped| self.tell_owner(is_mapped));
     }
 
     pub(crate) fn map_gone(&self) {
-        match &self.way {
-            Way::Here { peer, mapped, .. } => mapped.gone(peer),
-            Way::Far { maps, .. } => self.count_map(maps, -1),
-        }
+        self.mapped.gone(|is_mapped| self.tell_owner(is_mapped));
     }
 
-    fn count_map(&self, maps: &Mutex<usize>, more: isize) {
-        let mut maps = maps.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *maps;
-        *maps = maps.saturating_add_signed(more);
-        if (before == 0) != (*maps == 0)
-            && let Ok((far, link)) = self.far()
-        {
-            far.tell_mapped(link.id, *maps > 0);
+    fn tell_owner(&self, is_mapped: bool) -> bool {
+        match &self.way {
+            Way::Here { peer, .. } => tell_peer(peer, is_mapped),
+            Way::Far { link } => {
+                self.library.far().into_iter().for_each(|far| far.tell_mapped(link.id, is_mapped));
+                true
+            }
         }
     }
 
@@ -224,11 +217,7 @@ impl RemoteSegment {
     /// [`Error::Busy`] while it is mapped.
     pub fn disconnect(library: &'static Library, handle: u64) -> Result<(), Error> {
         let segment = library.get::<RemoteSegment>(handle)?;
-        let maps = match &segment.way {
-            Way::Here { mapped, .. } => mapped.count(),
-            Way::Far { maps, .. } => *maps.lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        if maps > 0 {
+        if segment.mapped.count() > 0 {
             return Err(Error::Busy);
         }
         library.remove::<RemoteSegment>(handle)?;
@@ -241,7 +230,7 @@ impl RemoteSegment {
         match &segment.way {
             // The owner sees the end even if a transfer keeps this object.
             Way::Here { peer, .. } => drop(rustix::net::shutdown(&peer.socket, rustix::net::Shutdown::Both)),
-            Way::Far { link, .. } => library.far().into_iter().for_each(|far| far.disconnect(link.id)),
+            Way::Far { link } => library.far().into_iter().for_each(|far| far.disconnect(link.id)),
         }
         segment.events.close();
         segment.descriptor.release();

@@ -34,6 +34,13 @@ impl Duration {
     }
 }
 
+impl From<core::time::Duration> for Duration {
+    /// The longest there is, if it is longer.
+    fn from(span: core::time::Duration) -> Self {
+        Self(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Instant {
     /// The far end of time: a deadline that never comes.
     pub const NEVER: Self = Self(u64::MAX);

@@ -394,7 +394,7 @@ fn timespec(d: crate::time::Duration) -> Timespec {
 }
 
 fn saturating_ns(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+    crate::time::Duration::from(d).0
 }
 
 /// A lock whose holder may have panicked in a way that leaves the value usable.

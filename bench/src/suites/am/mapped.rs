@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::job::{Request, Setup};
 use crate::patient::Patient;
 use crate::shared::{LINE_BYTES, SharedMap};
+use crate::spans::{POLLED, PROGRAM, Unwatched, Watch};
 use crate::stats;
 
 const PING: u8 = 1;
@@ -182,9 +183,18 @@ impl Side {
     /// Polls until `seen` has counted to `count`.
     #[inline]
     fn until(&self, seen: &Seen, count: u64) -> Result<(), Error> {
+        self.watched_until::<Unwatched>(seen, count)
+    }
+
+    /// The same, watched.
+    #[inline]
+    fn watched_until<W: Watch>(&self, seen: &Seen, count: u64) -> Result<(), Error> {
         let mut patience = Patient::default();
         while seen.count() < count {
-            if self.poll()? == 0 {
+            W::step(PROGRAM);
+            let found = self.bundle.poll_probed::<W>().map_err(failed)?;
+            W::step(POLLED);
+            if found == 0 {
                 self.alive(&mut patience)?;
             }
         }

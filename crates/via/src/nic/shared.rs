@@ -5,9 +5,9 @@
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::nic::clock;
 use crate::nic::give_way::{self, Poller};
 use crate::nic::state::{Core, POLLS_PER_TURN, Shared};
-use crate::nic::{clock, saturating_ns};
 use crate::time::Instant;
 use crate::wire::host::HostWire;
 use bellwire_memory::atomic::Ordering;
@@ -91,6 +91,6 @@ impl Shared {
         self.here()?;
         let now = clock();
         self.token.enter(Claim::Bias).engine.set_now(now);
-        Ok((now, timeout.map_or(Instant::NEVER, |t| now + crate::time::Duration(saturating_ns(t)))))
+        Ok((now, timeout.map_or(Instant::NEVER, |t| now + t.into())))
     }
 }

@@ -16,10 +16,10 @@ use core::net::SocketAddr;
 use rand_core::Rng;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A question is repeated after this, doubled each time up to that; and given up after so many:
-/// five seconds in all. Who asks has to be loaded for the question and again for the answer, behind
-/// all others that ask: questions that were repeated faster than they can be answered would keep
-/// the frames from those that are new.
+/// A question is repeated after this time. The time doubles with each question, up to the second
+/// value, and the search ends after `FIND_TRIES` questions, five seconds in all. An endpoint needs
+/// a frame to ask and another one to hear the answer, behind all others that ask. Questions that
+/// came faster than they can be answered would keep the frames from new ones.
 const FIND_PERIOD: Duration = Duration::from_millis(20);
 const FIND_PERIOD_MAX: Duration = Duration::from_millis(1_000);
 const FIND_TRIES: u32 = 10;

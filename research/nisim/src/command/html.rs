@@ -10,13 +10,13 @@ use bellwire_nisim::experiment::figures::{Figure, Runs, cases};
 use bellwire_nisim::experiment::statements::statements;
 use bellwire_nisim::experiment::{table5 as entries, today as entries_today};
 use bellwire_nisim::machine::Parameters;
-use bellwire_report::model::Table;
+use bellwire_report::model::{Cell, Table};
 use clap::Args;
 
 use super::{Common, Page, figures, list, table5, today};
 use bellwire_report::bars::{escape, svg};
 use bellwire_report::output;
-use bellwire_report::text::{cell, heading};
+use bellwire_report::text::cell;
 
 const STYLE: &str = "body{font-family:sans-serif;max-width:1240px;margin:2em auto;padding:0 1em;color:#222}table{border-collapse:collapse;margin:1em 0}\
 caption{text-align:left;font-weight:bold;padding:.3em 0}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}td:first-child,th:first-child{text-align:left}\
@@ -93,16 +93,8 @@ fn html(summary: &str, pages: &[Page]) -> String {
 }
 
 fn table_html(table: &Table) -> String {
-    let mut text = format!("<table><caption>{}</caption>\n<tr>", escape(&table.title));
-    table.columns.iter().for_each(|column| text += &format!("<th>{}</th>", escape(&heading(column))));
-    text += "</tr>\n";
-    for row in &table.rows {
-        let is_far = row.iter().zip(&table.columns).any(|(cell, column)| is_far(&self::cell(cell), &column.name));
-        text += if is_far { "<tr class=\"far\">" } else { "<tr>" };
-        row.iter().for_each(|cell| text += &format!("<td>{}</td>", escape(&self::cell(cell))));
-        text += "</tr>\n";
-    }
-    text + "</table>\n"
+    let is_marked = |row: &[Cell]| row.iter().zip(&table.columns).any(|(cell, column)| is_far(&self::cell(cell), &column.name));
+    bellwire_report::html::table(table, |row| is_marked(row).then_some("far"))
 }
 
 /// Whether a cell says that something is not as in the paper.

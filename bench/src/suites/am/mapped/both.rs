@@ -8,11 +8,9 @@ use std::sync::Arc;
 use bellwire_amvia::Message;
 
 use super::{Carrier, Marking, Side, failed};
-use crate::am::Seen;
 use crate::error::Error;
 use crate::job::Setup;
-use crate::patient::Patient;
-use crate::spans::{ACTED, Doubled, HANDLING, POLLED, PROGRAM, REPLIED, REQUESTED, Unwatched, Watch, Watched, median_batch};
+use crate::spans::{ACTED, Doubled, HANDLING, PROGRAM, REPLIED, REQUESTED, Unwatched, Watch, Watched, median_batch};
 
 const PING: u8 = 11;
 const PONG: u8 = 12;
@@ -56,24 +54,10 @@ fn drive<W: Watch>(client: &Side, server: &Side, count: u64) -> Result<Vec<f64>,
         W::step(PROGRAM);
         client.bundle.request_probed::<W>(client.endpoint, 0, PING, &[number as i32, 0]).map_err(failed)?;
         W::step(REQUESTED);
-        until::<W>(server, &server.pings, number + 1)?;
-        until::<W>(client, &client.pongs, number + 1)
+        server.watched_until::<W>(&server.pings, number + 1)?;
+        client.watched_until::<W>(&client.pongs, number + 1)
     })?;
     server.pings.check()?;
     client.pongs.check()?;
     Ok(spans)
-}
-
-#[inline]
-fn until<W: Watch>(side: &Side, seen: &Seen, count: u64) -> Result<(), Error> {
-    let mut patience = Patient::default();
-    while seen.count() < count {
-        W::step(PROGRAM);
-        let found = side.bundle.poll_probed::<W>().map_err(failed)?;
-        W::step(POLLED);
-        if found == 0 {
-            side.alive(&mut patience)?;
-        }
-    }
-    Ok(())
 }

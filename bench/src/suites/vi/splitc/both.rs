@@ -8,8 +8,7 @@ use crate::am::mapped::Marking;
 use crate::bench::Context;
 use crate::endpoint::{Nic, Vi};
 use crate::error::Error;
-use crate::patient::Patient;
-use crate::spans::{Doubled, POLLED, PROGRAM, REQUESTED, Unwatched, Watch, Watched, median_batch};
+use crate::spans::{Doubled, PROGRAM, REQUESTED, Unwatched, Watch, Watched, median_batch};
 
 /// See [`super::SplitcJob::Steps`].
 pub(super) fn steps(context: &Context<'_>, vis: Vis, count: u64, marking: Marking) -> Result<Vec<f64>, Error> {
@@ -51,15 +50,7 @@ fn drive<W: Watch>(client: &mut Side, server: &mut Side, count: u64) -> Result<V
         W::step(PROGRAM);
         client.get::<W>((number * 8) % (1 << 20), 8)?;
         W::step(REQUESTED);
-        let mut patience = Patient::default();
-        while server.served < number {
-            W::step(PROGRAM);
-            let found = server.poll::<W>()?;
-            W::step(POLLED);
-            if !found {
-                patience.tick()?;
-            }
-        }
+        server.poll_until::<W>(|server| server.served >= number)?;
         client.until::<W>(0)
     })
 }

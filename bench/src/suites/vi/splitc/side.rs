@@ -9,7 +9,7 @@ use crate::endpoint::cq::Cq;
 use crate::endpoint::{Block, Nic};
 use crate::error::Error;
 use crate::patient::Patient;
-use crate::spans::{ACTED, HANDLING, POLLED, PROGRAM, REPLIED, Watch};
+use crate::spans::{ACTED, HANDLING, POLLED, PROGRAM, REPLIED, Unwatched, Watch};
 use crate::vipl_abi::Descriptor;
 
 /// Bytes of a process's segment.
@@ -109,13 +109,13 @@ impl Side {
     /// Writes a word.
     #[inline]
     pub(super) fn put(&mut self, offset: u64, bytes: usize, word: u64) -> Result<(), Error> {
-        self.request::<crate::spans::Unwatched>(0, [PUT | (bytes as u64) << 8, offset, word], &[], None)
+        self.request::<Unwatched>(0, [PUT | (bytes as u64) << 8, offset, word], &[], None)
     }
 
     /// Writes a word, of which only the other hears.
     #[inline]
     pub(super) fn store(&mut self, offset: u64, bytes: usize, word: u64) -> Result<(), Error> {
-        self.request::<crate::spans::Unwatched>(0, [STORE | (bytes as u64) << 8, offset, word], &[], None)
+        self.request::<Unwatched>(0, [STORE | (bytes as u64) << 8, offset, word], &[], None)
     }
 
     /// Writes bytes at an offset of this segment to the same offset of the other's, in fragments.
@@ -125,12 +125,12 @@ impl Side {
             let (at, n) = (offset + first as u64, FRAGMENT.min(bytes - first));
             let head = [BULK | (n as u64) << 8, at, 0];
             if self.gathers {
-                self.request::<crate::spans::Unwatched>(lane, head, &[], Some((at, n)))?;
+                self.request::<Unwatched>(lane, head, &[], Some((at, n)))?;
             } else {
                 let from = self.at(at, n)?;
                 // SAFETY: P2: nothing writes the part of the segment that this process sends.
                 let data = unsafe { core::slice::from_raw_parts(from, n) };
-                self.request::<crate::spans::Unwatched>(lane, head, data, None)?;
+                self.request::<Unwatched>(lane, head, data, None)?;
             }
         }
         Ok(())
@@ -138,8 +138,13 @@ impl Side {
 
     /// Polls until so many requests are out, at most.
     pub(super) fn until<W: Watch>(&mut self, most: usize) -> Result<(), Error> {
+        self.poll_until::<W>(|side| side.out <= most)
+    }
+
+    /// Polls until something is so.
+    pub(super) fn poll_until<W: Watch>(&mut self, is_so: impl Fn(&Self) -> bool) -> Result<(), Error> {
         let mut patience = Patient::default();
-        while self.out > most {
+        while !is_so(self) {
             W::step(PROGRAM);
             let found = self.poll::<W>()?;
             W::step(POLLED);
