@@ -36,6 +36,8 @@ run proto --test recall --test receiving --test sending --test refusals_lost --t
 run peer --lib
 run tag --lib -- matching::tests gather::tests regions::tests shared::tests header::tests lent::tests
 run tag --test in_memory
+# One random program of three endpoints against a model, cut down.
+BELLWIRE_TAG_SEEDS=${BELLWIRE_TAG_SEEDS:-1} BELLWIRE_TAG_STEPS=${BELLWIRE_TAG_STEPS:-16} run tag --test model
 run verbs --lib -- ring::tests header::tests windows::tests
 run verbs --test in_memory
 # One random program of queue pairs against a model, cut down.

@@ -57,8 +57,24 @@ pub(crate) struct Out {
     pub head: HeadBytes,
     pub body: Body,
     pub then: Then,
-    /// Everything before it is to be done first.
-    pub fence: bool,
+    pub order: Order,
+}
+
+/// What of a connection's messages has to wait for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Behind what was asked for before it.
+    Behind,
+    /// Everything that was asked for before it is to be done first.
+    Fenced,
+    /// It answers the peer, and passes what is fenced: the peer's own fence may wait for it.
+    Answer,
+}
+
+impl Order {
+    pub fn fenced_if(is_fenced: bool) -> Self {
+        if is_fenced { Self::Fenced } else { Self::Behind }
+    }
 }
 
 /// Where the bytes of a stream go, and come from.

@@ -9,7 +9,7 @@
 //!   nothing is done.
 
 use crate::completion::{Completion, Error, Failure, NOBODY, Notes};
-use crate::connection::{Body, Connection, ConnectionId, Doing, Multi, Operation, OperationId, Out, Then};
+use crate::connection::{Body, Connection, ConnectionId, Doing, Multi, Operation, OperationId, Order, Out, Then};
 use crate::ends::Ends;
 use crate::gone::Gone;
 use crate::header::{Head, Kind};
@@ -268,7 +268,7 @@ impl Core {
     pub(crate) fn answer<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, operation: u32, failure: Option<Failure>) {
         let outcome = failure.map_or(0, Failure::to_bits);
         let head = Head::new(Kind::Done, 0, [u64::from(operation) | u64::from(outcome) << 32, 0, 0, 0]);
-        self.queue(engine, id, Out { head: head.store(0), body: Body::Nothing, then: Then::Nothing, fence: false });
+        self.queue(engine, id, Out { head: head.store(0), body: Body::Nothing, then: Then::Nothing, order: Order::Answer });
     }
 
     /// An unexpected message is no longer held.
@@ -281,7 +281,7 @@ impl Core {
             for id in told {
                 if let Some(connection) = self.connections.get_mut(id) {
                     let head = Head::new(Kind::Credit, 0, [0; 4]).store(0);
-                    connection.out.push_back(Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+                    connection.out.push_back(Out { head, body: Body::Nothing, then: Then::Nothing, order: Order::Answer });
                 }
                 self.mark_unsent(id);
             }

@@ -2,7 +2,7 @@
 //! How messages leave: at once, or in order behind what waits; and streams.
 
 use crate::completion::{Error, Failure};
-use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Doing, Flow, OUT_MAX, OperationId, Out, Stream, Then};
+use crate::connection::{ANSWERS_MAX, Body, Connection, ConnectionId, Doing, Flow, OUT_MAX, OperationId, Order, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::gone::Gone;
@@ -165,7 +165,7 @@ impl Core {
             let is_full = self.is_full;
             let Some(connection) = self.connections.get_mut(id) else { return };
             // What is in order goes first, unless it waits for what streams bring about.
-            let is_held_up = connection.out.front().is_some_and(|first| !first.fence) || connection.channel.has_rest();
+            let is_held_up = connection.out.front().is_some_and(|first| first.order != Order::Fenced) || connection.channel.has_rest();
             if connection.streams.is_empty() || is_held_up || !connection.credits.has_credit() {
                 return;
             }
@@ -237,11 +237,7 @@ impl Connection {
             return Step::Stuck;
         }
         // Taken out, so that the connection can be changed beside it.
-        let Some(mut first) = self.out.pop_front() else { return Step::Stuck };
-        if first.fence && self.awaited != 0 {
-            self.out.push_front(first);
-            return Step::Stuck;
-        }
+        let Some(mut first) = self.take_next() else { return Step::Stuck };
         let mut spare = Vec::new();
         let body = match first.body {
             Body::Nothing => (core::ptr::null(), 0),
@@ -259,6 +255,14 @@ impl Connection {
             Put::Stuck | Put::Broken => self.out.push_front(first),
         }
         Step::Stuck
+    }
+
+    /// Takes the first that waits, or, while a fence holds that up, the first answer. A fence that held
+    /// up answers would wait for ever for a peer whose fence waits for one of them.
+    fn take_next(&mut self) -> Option<Out> {
+        let is_held_up = self.awaited != 0 && self.out.front()?.order == Order::Fenced;
+        let at = if is_held_up { self.out.iter().position(|out| out.order == Order::Answer)? } else { 0 };
+        self.out.remove(at)
     }
 
     /// Longest part of a stream.

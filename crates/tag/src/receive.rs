@@ -3,7 +3,7 @@
 //! asked for yet.
 
 use crate::completion::{Completion, Error, Failure, Notes};
-use crate::connection::{Body, Doing, Multi, Operation, OperationId, Out, Then};
+use crate::connection::{Body, Doing, Multi, Operation, OperationId, Order, Out, Then};
 use crate::core::Core;
 use crate::core::PeerIndex;
 use crate::gather::Place;
@@ -174,7 +174,7 @@ impl Core {
         let Some(operation) = self.operations.get(own) else { return };
         let both = u64::from(theirs) | u64::from(own.raw()) << 32;
         let head = Head::new(Kind::Ask, 0, [both, operation.wanted as u64, 0, 0]).store(0);
-        self.queue(engine, operation.connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+        self.queue(engine, operation.connection, Out { head, body: Body::Nothing, then: Then::Nothing, order: Order::Answer });
     }
 
     /// All of a long message is here.
@@ -246,7 +246,7 @@ impl Core {
             Held::Here { .. } => {}
             &Held::Announced(Announced { connection, operation, answer, .. }) => {
                 let head = Head::new(Kind::Ask, 0, [u64::from(operation), 0, 0, 0]).store(0);
-                self.queue(engine, connection, Out { head, body: Body::Nothing, then: Then::Nothing, fence: false });
+                self.queue(engine, connection, Out { head, body: Body::Nothing, then: Then::Nothing, order: Order::Answer });
                 if answer {
                     self.answer(engine, connection, operation, None);
                 }

@@ -4,7 +4,7 @@
 
 use crate::atomics::{DataType, Form, Op};
 use crate::completion::{Completion, Error, Notes};
-use crate::connection::{Body, ConnectionId, Doing, Flow, Operation, OperationId, Out, Stream, Then};
+use crate::connection::{Body, ConnectionId, Doing, Flow, Operation, OperationId, Order, Out, Stream, Then};
 use crate::core::Core;
 use crate::gather::Gather;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, HeadBytes, Kind, LAST, REPLY};
@@ -98,7 +98,7 @@ impl Core {
             let flow = Flow::Write { from: r.local, key: r.target.key, address: r.target.address, data: r.data };
             let stream = Box::new(Stream { flow, own: Some(own), at: 0, end: length });
             let head = Head::new(Kind::Credit, 0, [0; 4]).store(0);
-            self.queue(engine, id, Out { head, body: Body::Stream(stream), then: Then::Await, fence });
+            self.queue(engine, id, Out { head, body: Body::Stream(stream), then: Then::Await, order: Order::fenced_if(fence) });
             return Ok(());
         }
         let (held, body) = if is_injected { (Gather::NONE, Body::Owned(copy_of(&r.local))) } else { (r.local, Body::Memory(r.local, 0, length)) };
@@ -106,7 +106,7 @@ impl Core {
         let flags = LAST | REPLY | if r.data.is_some() { DATA } else { 0 };
         let mut head = Head::new(Kind::Write, flags, [r.target.address, r.target.key, u64::from(own.raw()), 0]);
         head.data = r.data.unwrap_or(0);
-        self.queue(engine, id, Out { head: head.store(length), body, then: Then::Await, fence });
+        self.queue(engine, id, Out { head: head.store(length), body, then: Then::Await, order: Order::fenced_if(fence) });
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Core {
     }
 
     fn request<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, head: HeadBytes, body: Body, flags: RemoteFlags) {
-        self.queue(engine, id, Out { head, body, then: Then::Await, fence: flags.contains(RemoteFlags::FENCE) });
+        self.queue(engine, id, Out { head, body, then: Then::Await, order: Order::fenced_if(flags.contains(RemoteFlags::FENCE)) });
     }
 
     /// Does an atomic.

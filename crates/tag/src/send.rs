@@ -3,7 +3,7 @@
 //! long one is announced, and its bytes stay where they are until the receiver asks for them.
 
 use crate::completion::{Completion, Error, Notes};
-use crate::connection::{Body, ConnectionId, Doing, Operation, OperationId, Out, Then};
+use crate::connection::{Body, ConnectionId, Doing, Operation, OperationId, Order, Out, Then};
 use crate::core::Core;
 use crate::gather::{Gather, Piece};
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, Plain, REPLY, TAGGED};
@@ -197,7 +197,12 @@ impl Core {
             return Err(Error::Again);
         }
         if !is_long && !wants_delivery && is_injected {
-            let out = Out { head: s.head(Kind::Eager, [0; 4], None).store(s.from.len()), body: Body::Owned(copy_of(&s.from)), then: Then::Nothing, fence };
+            let out = Out {
+                head: s.head(Kind::Eager, [0; 4], None).store(s.from.len()),
+                body: Body::Owned(copy_of(&s.from)),
+                then: Then::Nothing,
+                order: Order::fenced_if(fence),
+            };
             self.queue(engine, id, out);
             self.ends.end(&s.completion());
             return Ok(());
@@ -222,7 +227,7 @@ impl Core {
             (s.head(Kind::Eager, [0; 4], wants_delivery.then_some(own.raw())).store(length), body)
         };
         let then = if doing == Doing::Leaving { Then::Finish(own) } else { Then::Await };
-        self.queue(engine, id, Out { head, body, then, fence });
+        self.queue(engine, id, Out { head, body, then, order: Order::fenced_if(fence) });
         Ok(())
     }
 }

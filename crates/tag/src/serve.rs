@@ -6,7 +6,7 @@ use crate::arithmetic::carry_out;
 use crate::arrive::Arrived;
 use crate::atomics::{DataType, Form, Op};
 use crate::completion::{Completion, Failure, NOBODY, Notes};
-use crate::connection::{Body, ConnectionId, Flow, Out, Stream, Then};
+use crate::connection::{Body, ConnectionId, Flow, Order, Out, Stream, Then};
 use crate::core::Core;
 use crate::ends::Counted;
 use crate::header::{DATA, EAGER_BYTES_MAX, Head, Kind, LAST};
@@ -85,7 +85,7 @@ impl Core {
         }
         let stream = Box::new(Stream { flow: Flow::Region { to: operation, key, address }, own: None, at: 0, end: length });
         let head = Head::new(Kind::Credit, 0, [0; 4]).store(0);
-        self.queue(engine, a.from, Out { head, body: Body::Stream(stream), then: Then::Nothing, fence: false });
+        self.queue(engine, a.from, Out { head, body: Body::Stream(stream), then: Then::Nothing, order: Order::Answer });
         true
     }
 
@@ -124,7 +124,7 @@ impl Core {
     /// Answers a request with all the bytes that it asked for.
     fn give_bytes<W: Wire>(&mut self, engine: &mut Engine<W>, id: ConnectionId, operation: u32, bytes: Box<[u8]>) {
         let head = Head::new(Kind::Data, 0, [u64::from(operation), 0, 0, 0]).store(bytes.len());
-        self.queue(engine, id, Out { head, body: Body::Owned(bytes), then: Then::Nothing, fence: false });
+        self.queue(engine, id, Out { head, body: Body::Owned(bytes), then: Then::Nothing, order: Order::Answer });
     }
 
     /// Carries an atomic out on `n` bytes of a region; what they were.

@@ -7,7 +7,7 @@
 
 use crate::arrive::Arrived;
 use crate::completion::{Error, Failure, NOBODY};
-use crate::connection::{Body, ConnectionId, Out, Then};
+use crate::connection::{Body, ConnectionId, Order, Out, Then};
 use crate::core::{Core, PeerIndex};
 use crate::gone::Gone;
 use crate::header::{Head, Kind};
@@ -33,7 +33,7 @@ impl Core {
         };
         self.make_room(engine, id)?;
         let head = Head::new(Kind::Word, 0, [0; 4]).store(words.len());
-        self.queue(engine, id, Out { head, body: Body::Owned(words.into()), then: Then::Nothing, fence: false });
+        self.queue(engine, id, Out { head, body: Body::Owned(words.into()), then: Then::Nothing, order: Order::Behind });
         Ok(())
     }
 
