@@ -257,8 +257,8 @@ impl Connection {
         Step::Stuck
     }
 
-    /// Takes the first that waits, or, while a fence holds that up, the first answer. A fence that held
-    /// up answers would wait for ever for a peer whose fence waits for one of them.
+    /// Takes the first that waits, or, while a fence holds that up, the first answer. A fence that
+    /// held up answers would wait for ever for a peer whose fence waits for one of them.
     fn take_next(&mut self) -> Option<Out> {
         let is_held_up = self.awaited != 0 && self.out.front()?.order == Order::Fenced;
         let at = if is_held_up { self.out.iter().position(|out| out.order == Order::Answer)? } else { 0 };
