@@ -15,7 +15,8 @@
 //! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
 //! | `cm` | messages of peers, commands of a program, links and time, for connection management |
 //! | `cm_device` | commands that a program writes into the device file of connection management |
-//! | `sisci` | calls of SISCI with any handles, offsets and sizes; messages to its sockets |
+//! | `sisci` | calls of SISCI with any handles, offsets and sizes, within a host and between hosts; messages to its sockets |
+//! | `sisci_far` | messages and RDMA of peers of other hosts for a process with SISCI |
 //! | `job` | what processes write to the PMI-1 server of a launcher |
 //!
 //! Besides what sanitizers see, the targets of the engine assert that no byte outside the granted memory changes and that every posted request completes exactly once; those of the
@@ -36,6 +37,7 @@ pub mod scripted;
 pub mod sealed;
 pub mod shared;
 pub mod sisci;
+pub mod sisci_far;
 pub mod tag;
 pub mod talk;
 pub mod transport;

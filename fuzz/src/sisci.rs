@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of SISCI in any order, with handles that are right, stale, of another kind or made up, and
-//! offsets and sizes of any value; and messages of another process to the sockets of segments and
-//! interrupts.
+//! offsets and sizes of any value, to objects of this host and of another one; and messages of
+//! another process to the sockets of segments and interrupts.
 //!
 //! Asserted besides: a copy that is let through lies inside its map; once all objects are removed,
 //! their descriptor can be closed.
@@ -10,11 +10,13 @@ use bellwire_memory::bytes::SharedBytes;
 use bellwire_memory::fd_passing;
 use bellwire_memory::region::Access;
 use bellwire_memory::view::At;
+use bellwire_sisci::machine::{Neighbour, initialize_beside};
 use bellwire_sisci::{
     Action, Block, BlockTransfer, DataInterrupt, DmaQueue, InterruptKind, Library, Local, LocalInterrupt, LocalSegment, Map, Part, RemoteDataInterrupt,
     RemoteInterrupt, RemoteSegment, SegmentKind, Sequence,
 };
 use rustix::fd::AsFd;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::input::Input;
@@ -73,10 +75,25 @@ fn number(input: &mut Input) -> usize {
 /// Any end of a call is a good one.
 fn ignore<T>(_: T) {}
 
-fn library() -> &'static Library {
-    if bellwire_sisci::current().is_err() {
-        bellwire_sisci::initialize().expect("a start");
-    }
+/// Ids of segments and interrupts.
+const IDS: std::ops::Range<u32> = 900..904;
+
+/// The other host of a node.
+fn neighbour(node: u32) -> u32 {
+    node | 0x8000
+}
+
+/// The library, started; there is another host.
+pub fn library() -> &'static Library {
+    static NEIGHBOUR: LazyLock<Neighbour> = LazyLock::new(|| {
+        // A node of this process's own: others may run at the same time.
+        let node = 1 + std::process::id() % 0x7FFF;
+        initialize_beside(node, neighbour(node)).expect("a start");
+        let there = Neighbour::start(neighbour(node)).expect("a NIC");
+        IDS.for_each(|id| there.offer(neighbour(node), id, BYTES).expect("free names"));
+        there
+    });
+    LazyLock::force(&NEIGHBOUR);
     bellwire_sisci::current().expect("started")
 }
 
@@ -131,8 +148,12 @@ pub fn run(data: &[u8]) {
 
 fn step(library: &'static Library, device: u64, program: &mut Program, memory: &mut [u8; 512], input: &mut Input) {
     let short = Some(Duration::from_micros(100));
-    let node = if input.u8() == 0 { u32::from(input.u8()) << 9 } else { library.nodes.own };
-    let id = 900 + u32::from(input.u8() % 4);
+    let node = match input.u8() {
+        0 => u32::from(input.u8()) << 9,
+        1..192 => library.nodes.own,
+        _ => neighbour(library.nodes.own),
+    };
+    let id = IDS.start + u32::from(input.u8() % 4);
     match input.u8() % 26 {
         0 | 1 => {
             let flags = input.u8();

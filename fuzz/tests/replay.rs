@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some hundreds of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{cm, cm_device, descriptors, frames, gas, job, packets, rendezvous, sealed, shared, sisci, tag, transport, verbs};
+use bellwire_fuzz::{cm, cm_device, descriptors, frames, gas, job, packets, rendezvous, sealed, shared, sisci, sisci_far, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -95,4 +95,9 @@ fn packets_of_a_peer_to_queue_pairs() {
 #[test]
 fn calls_of_sisci() {
     replay("sisci", 100, sisci::run);
+}
+
+#[test]
+fn sisci_between_hosts() {
+    replay("sisci_far", 300, sisci_far::run);
 }

@@ -69,6 +69,16 @@ impl Inbox {
         Ok(())
     }
 
+    /// The next message of another host, and its user.
+    fn next_far(&self) -> Option<(u32, Vec<u8>)> {
+        let mut far = locked(&self.far);
+        let next = far.pop_front();
+        if far.is_empty() {
+            let _ = self.rung.clear();
+        }
+        next
+    }
+
     /// The next message, of any sender; senders take turns.
     fn wait(&self, deadline: Deadline, buffer: &mut [u8; DATA_MAX]) -> Result<usize, Error> {
         let none = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
@@ -87,13 +97,7 @@ impl Inbox {
                 return Err(Error::Cancelled);
             }
             if name == RUNG {
-                let mut far = locked(&self.far);
-                let next = far.pop_front();
-                if far.is_empty() {
-                    let _ = self.rung.clear();
-                }
-                drop(far);
-                let Some((user, data)) = next else { continue };
+                let Some((user, data)) = self.next_far() else { continue };
                 self.library.far().into_iter().for_each(|far| far.take(user));
                 buffer[..data.len()].copy_from_slice(&data);
                 return Ok(data.len());
@@ -222,6 +226,16 @@ impl DataInterrupt {
         let fits = len.min(buffer.len());
         buffer.copy_in(0, &data[..fits]).map_err(|error| (error.into(), 0))?;
         if fits < len { Err((Error::Overflow, len)) } else { Ok(len) }
+    }
+
+    /// The object that users of other hosts connect to.
+    pub(crate) fn as_export(&self) -> Weak<dyn Export> {
+        Arc::downgrade(&self.inbox) as Weak<dyn Export>
+    }
+
+    /// Takes the next message of another host, without telling its user.
+    pub(crate) fn next_far(&self) -> Option<(u32, Vec<u8>)> {
+        self.inbox.next_far()
     }
 
     /// Removes it; those that are connected are told when they trigger it.

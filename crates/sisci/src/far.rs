@@ -13,21 +13,21 @@
 //! lives under the NIC's token and calls objects under it, so an object's lock is never held by a
 //! call of [`Far`].
 
-mod core;
+pub(crate) mod core;
 mod export;
-mod message;
-mod name;
-mod session;
+pub(crate) mod message;
+pub(crate) mod name;
+pub(crate) mod session;
 #[cfg(test)]
 mod tests;
-mod transfer;
+pub(crate) mod transfer;
 
 use self::core::Core;
-use self::export::Exported;
-pub(crate) use self::export::{Export, ExportId, Handled, Said};
+pub(crate) use self::export::{Export, ExportId, Exported, Handled, Said};
 use self::message::{Head, Kind};
+pub(crate) use self::name::Name;
+pub use self::name::What;
 use self::name::asks_as;
-pub(crate) use self::name::{Name, What};
 pub(crate) use self::session::{Granted, Import, News, SessionId};
 use self::session::{Phase, Session, Side};
 use self::transfer::{BYTES_MAX, TransferId};
@@ -117,7 +117,7 @@ impl Far {
     }
 
     /// Opens a NIC for a node.
-    fn on(config: NicConfig, node: u32) -> Result<Self, Error> {
+    pub fn on(config: NicConfig, node: u32) -> Result<Self, Error> {
         let nic = Nic::open(config).map_err(|error| {
             eprintln!("bellwire: SISCI: other hosts cannot be reached: {error}");
             Error::NoLinkAccess

@@ -133,11 +133,16 @@ impl LocalInterrupt {
     /// Has users of other hosts connect, if there is a way to them.
     fn export(&self, slot: u32) -> Result<(), Error> {
         let Some(far) = self.library.far() else { return Ok(()) };
+        let name = Name { what: What::Interrupt, node: self.library.nodes.own, id: self.number, slot };
+        let _ = self.export.set(far.export(name, self.as_export()?, None)?);
+        Ok(())
+    }
+
+    /// The object that users of other hosts connect to.
+    pub(crate) fn as_export(&self) -> Result<Weak<dyn Export>, Error> {
         let memory = self.counter.fd().try_clone_to_owned().map_err(|_| Error::NoSpace)?;
         let _ = self.adder.set(CounterAdder::map(memory)?);
-        let name = Name { what: What::Interrupt, node: self.library.nodes.own, id: self.number, slot };
-        let _ = self.export.set(far.export(name, self.me.clone() as Weak<dyn Export>, None)?);
-        Ok(())
+        Ok(self.me.clone())
     }
 
     fn listen(&self, shared: bool) -> Result<(Arc<Listener>, u32), Error> {

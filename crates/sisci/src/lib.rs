@@ -19,6 +19,7 @@
 //! | `rendezvous.rs`, `service.rs`, `message.rs` | how processes find each other, and learn of deaths |
 //! | `nodes.rs` | node ids and addresses |
 //! | `far.rs`, `far/` | nodes of other hosts |
+//! | `machine.rs` | the same on an engine of the caller's, for fuzzers |
 //! | `error.rs` | the specification's errors |
 //!
 //! Everything that another process sends is copied and checked (`message.rs`, and
@@ -36,6 +37,7 @@ mod handles;
 mod interrupt;
 mod library;
 mod local;
+pub mod machine;
 mod map;
 mod mapped;
 mod memory;

@@ -85,6 +85,11 @@ extern "C" fn in_child() {
 /// [`Error::NoSpace`]; [`Error::IllegalParameter`] and a line on standard error for a variable
 /// that means nothing.
 pub fn initialize() -> Result<(), Error> {
+    start(Library::new)
+}
+
+/// Starts the library; if it is the first start, `make` makes it.
+pub(crate) fn start(make: impl FnOnce() -> Result<Library, Error>) -> Result<(), Error> {
     let _one = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     // Acquire: pairs with the release below.
     let mut library = CURRENT.load(Ordering::Acquire);
@@ -95,7 +100,7 @@ pub fn initialize() -> Result<(), Error> {
             // memory for it a child has to start the library itself, as it should anyway.
             let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
-        library = Box::into_raw(Box::new(Library::new()?));
+        library = Box::into_raw(Box::new(make()?));
         // Release: pairs with the acquire in current().
         CURRENT.store(library, Ordering::Release);
     }
@@ -140,17 +145,22 @@ impl Library {
         if nodes.explain {
             eprintln!("bellwire: SISCI node {}, from {}; {} nodes in the table", nodes.own, nodes.reason, nodes.table.len());
         }
+        // Without a network the host's own nodes are still there.
+        let far = match Far::open(&nodes) {
+            Err(Error::NoLinkAccess) => None,
+            far => far?,
+        };
+        Self::of(nodes, far)
+    }
+
+    /// That of a process with these node ids, and a way to other hosts.
+    pub(crate) fn of(nodes: Nodes, far: Option<Far>) -> Result<Self, Error> {
         let nodes = Arc::new(nodes);
         let service = Service::start()?;
         let present = Arc::new(Present);
         let owner: Weak<dyn Owner> = Arc::downgrade(&(Arc::clone(&present) as Arc<dyn Owner>));
         // Each process has one of the names; those that find none free are not seen by themselves.
         let listener = (0..PROCESSES_SEEN).find_map(|slot| Listener::open(&node_name(nodes.own, slot), owner.clone(), &service, &nodes, Error::Busy).ok());
-        // Without a network the host's own nodes are still there.
-        let far = match Far::open(&nodes) {
-            Err(Error::NoLinkAccess) => None,
-            far => far?,
-        };
         if let Some(far) = &far {
             far.be_seen(&(Arc::downgrade(&present) as Weak<dyn Export>));
         }

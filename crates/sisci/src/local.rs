@@ -195,6 +195,11 @@ impl LocalSegment {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The object that users of other hosts connect to.
+    pub(crate) fn as_export(&self) -> Weak<dyn Export> {
+        self.me.clone()
+    }
+
     /// Its id.
     pub fn id(&self) -> u32 {
         self.id
@@ -291,7 +296,7 @@ impl LocalSegment {
             && self.export.get().is_none()
         {
             let name = Name { what: What::Segment, node: self.library.nodes.own, id: self.id, slot: 0 };
-            let id = far.export(name, self.me.clone() as Weak<dyn Export>, memory)?;
+            let id = far.export(name, self.as_export(), memory)?;
             if self.export.set(id).is_err() {
                 far.withdraw(id);
             }

@@ -37,7 +37,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(1);
 
 /// All connections to other hosts.
-pub(super) struct Core {
+pub(crate) struct Core {
     /// Of users: peers may write and read nothing of theirs.
     pub mailbox: Mailbox,
     pub exports: Slab<Exported>,

@@ -54,14 +54,14 @@ pub(crate) trait Export: Send + Sync {
 
 /// An object, waiting for users.
 pub(crate) struct Exported {
-    pub(super) acceptor: Acceptor,
-    pub(super) mailbox: Mailbox,
-    pub(super) object: Weak<dyn Export>,
-    pub(super) memory: Option<Registered>,
+    pub(crate) acceptor: Acceptor,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) object: Weak<dyn Export>,
+    pub(crate) memory: Option<Registered>,
 }
 
 /// Memory of a segment, which peers reach.
-pub(super) struct Registered {
+pub(crate) struct Registered {
     pub memory: Arc<Memory>,
     pub address: u64,
     pub handle: MemHandle,

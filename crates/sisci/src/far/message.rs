@@ -9,18 +9,18 @@
 use crate::message::DATA_MAX;
 
 /// What both ends state when they connect: the version of these messages.
-pub(super) const VERSION: u64 = 0x7369_7363_6900_0001;
+pub(crate) const VERSION: u64 = 0x7369_7363_6900_0001;
 /// Messages of one peer that wait in the inbox: a peer that keeps the rules has fewer.
-pub(super) const LIMIT: u32 = 1024;
+pub(crate) const LIMIT: u32 = 1024;
 /// Words of a head.
-pub(super) const WORDS: usize = 5;
+pub(crate) const WORDS: usize = 5;
 /// Bytes of a head.
-pub(super) const HEAD_BYTES: usize = WORDS * 8;
+pub(crate) const HEAD_BYTES: usize = WORDS * 8;
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Owner: whether the user is let in (value: 0 or an error code); size, address and memory
     /// handle of a segment.
     Answer = 1,
@@ -44,7 +44,7 @@ const KINDS: [Kind; 8] = [Kind::Answer, Kind::Unavailable, Kind::Count, Kind::Ma
 
 /// A message but for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     pub kind: Kind,
     pub value: u32,
     pub handled: u32,

@@ -11,9 +11,12 @@ const ASKING: Kind = Kind(*b"SI\x01A");
 /// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum What {
+pub enum What {
+    /// A segment.
     Segment = 1,
+    /// An interrupt.
     Interrupt = 2,
+    /// A data interrupt.
     DataInterrupt = 3,
     /// A process of a node, to be seen by others.
     Process = 4,
@@ -36,12 +39,12 @@ impl Name {
 }
 
 /// What a user of a node asks as; `number` tells its connections apart.
-pub(super) fn asks_as(host: &[u8], node: u32, number: u64) -> Option<NetAddress> {
+pub(crate) fn asks_as(host: &[u8], node: u32, number: u64) -> Option<NetAddress> {
     ASKING.address(host, &[&node.to_le_bytes(), &number.to_le_bytes()])
 }
 
 /// The node of a user, out of an address that the user made up.
-pub(super) fn who_asks(address: &NetAddress) -> Option<u32> {
+pub(crate) fn who_asks(address: &NetAddress) -> Option<u32> {
     let (node, _) = ASKING.id_of::<12>(address)?.split_first_chunk()?;
     Some(u32::from_le_bytes(*node))
 }

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Weak;
 
 /// Messages of a user that the owner has not counted yet.
-pub(super) const WINDOW: u32 = 64;
+pub(crate) const WINDOW: u32 = 64;
 /// Messages to a peer that wait to leave; a peer that takes none for so long is given up.
 const OUT_MAX: usize = 4096;
 
@@ -56,14 +56,14 @@ pub(crate) struct Granted {
 
 /// How far a user's connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Asking,
     Granted(Granted),
     Over(Error),
 }
 
 /// Whose end it is.
-pub(super) enum Side {
+pub(crate) enum Side {
     Owner {
         export: ExportId,
         /// The export has let the user in, and is told when it leaves.
@@ -77,20 +77,20 @@ pub(super) enum Side {
 
 /// A connection.
 pub(crate) struct Session {
-    pub(super) channel: Channel,
-    pub(super) side: Side,
+    pub(crate) channel: Channel,
+    pub(crate) side: Side,
     /// The node of a user, as it says.
-    pub(super) node: u32,
+    pub(crate) node: u32,
     /// Messages of a user that are left for later.
-    pub(super) untaken: u32,
-    pub(super) credits: Credits<u32>,
+    pub(crate) untaken: u32,
+    pub(crate) credits: Credits<u32>,
     out: VecDeque<Vec<u8>>,
     /// RDMA requests that the engine has.
-    pub(super) posted: u32,
+    pub(crate) posted: u32,
     /// When the peer was heard last, and when it was last asked for a sign of life.
-    pub(super) heard: Instant,
-    pub(super) asked: Instant,
-    pub(super) is_silent: bool,
+    pub(crate) heard: Instant,
+    pub(crate) asked: Instant,
+    pub(crate) is_silent: bool,
 }
 
 impl Connected for Session {
@@ -100,7 +100,7 @@ impl Connected for Session {
 }
 
 impl Session {
-    pub(super) fn new(channel: Channel, side: Side, node: u32, now: Instant) -> Self {
+    pub(crate) fn new(channel: Channel, side: Side, node: u32, now: Instant) -> Self {
         Self { channel, side, node, untaken: 0, credits: Credits::new(WINDOW, 1), out: VecDeque::new(), posted: 0, heard: now, asked: now, is_silent: false }
     }
 
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// Sends a message, now or behind those that wait. `false`: the peer takes nothing.
-    pub(super) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, data: &[u8]) -> bool {
+    pub(crate) fn send<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, data: &[u8]) -> bool {
         self.credits.has_told();
         let head = Head { handled: self.credits.handled(), ..*head };
         if head.is_of_user() {

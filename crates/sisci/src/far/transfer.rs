@@ -22,7 +22,7 @@ const SLOTS: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
 
 /// Names a transfer.
-pub(super) type TransferId = Handle<Transfer>;
+pub(crate) type TransferId = Handle<Transfer>;
 
 /// The registered memory of a transfer.
 enum Lent {
@@ -32,7 +32,7 @@ enum Lent {
 }
 
 /// A transfer.
-pub(super) struct Transfer {
+pub(crate) struct Transfer {
     session: SessionId,
     lent: Lent,
     /// Requests that have not ended.
@@ -42,7 +42,7 @@ pub(super) struct Transfer {
 }
 
 /// All transfers of a process.
-pub(super) struct Transfers {
+pub(crate) struct Transfers {
     all: Slab<Transfer>,
     slots: Memory,
     handle: MemHandle,
