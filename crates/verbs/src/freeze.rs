@@ -10,7 +10,8 @@
 //!
 //! Threads notice nothing but the time. A system call that the stop has interrupted begins again,
 //! mostly by the kernel; a few (`epoll_wait`) would fail with `EINTR`, and the helper has those
-//! begin again itself, unless a signal is pending, too. Their timeouts then begin anew.
+//! begin again itself (`freeze/again.rs`), unless a signal that the thread hears of is pending, too.
+//! Their timeouts then begin anew.
 //!
 //! The helper runs on the caller's thread-local memory while the caller waits: it takes no lock and
 //! no memory, and uses the stopped threads' memory for nothing. It gives up, and nothing is
@@ -24,6 +25,7 @@
 
 use crate::exchange::{PAGE, exchange_alone};
 use crate::tracing::{SEIZE, Scope};
+use again::{begin_again, is_ignored};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::mappings::{Mapping, list};
 use bellwire_memory::signals::Blocked;
@@ -34,6 +36,8 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ops::Range;
+
+mod again;
 
 /// Bytes for which all threads are stopped: fewer are not worth it, more would keep them too long.
 const BYTES: core::ops::RangeInclusive<usize> = 64 << 10..=64 << 20;
@@ -54,7 +58,6 @@ const FAILURES_MAX: u32 = 3;
 /// The numbers of ptrace(2).
 const EVENT_STOP: c_int = 128;
 const INTERRUPT: c_long = 0x4207;
-const PEEK_SIGNALS: c_long = 0x4209;
 const DETACH: c_long = 17;
 const SET_TRACER: c_long = 0x5961_6d61;
 /// Those of futex(2), between threads that share their memory.
@@ -337,7 +340,8 @@ impl Work {
                 let is_signal = status >> 16 == 0;
                 self.threads[at].signal = if is_signal { libc::WSTOPSIG(status) } else { 0 };
                 self.threads[at].has_stopped = true;
-                if status >> 16 == EVENT_STOP {
+                // The kernel shows a signal to a tracer though the program ignores it.
+                if status >> 16 == EVENT_STOP || (is_signal && is_ignored(self.threads[at].signal)) {
                     begin_again(thread);
                 }
             } else {
@@ -426,67 +430,6 @@ fn now() -> u64 {
     // SAFETY: a time of this function's.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
-/// Has a system call of a stopped thread begin again that failed with `EINTR` because of the stop,
-/// and would not have otherwise. It has done nothing yet.
-#[cfg(target_arch = "x86_64")]
-fn begin_again(thread: c_int) {
-    const GET_REGISTERS: c_long = 12;
-    const SET_REGISTERS: c_long = 13;
-    /// Bytes of the instruction `syscall`.
-    const CALL: u64 = 2;
-    // SAFETY: numbers.
-    let mut registers: libc::user_regs_struct = unsafe { core::mem::zeroed() };
-    if trace(GET_REGISTERS, thread, 0, (&raw mut registers).expose_provenance()) != 0 {
-        return;
-    }
-    let call = registers.orig_rax as c_long;
-    if registers.rax as i64 == -i64::from(libc::EINTR) && BEGIN_AGAIN.contains(&call) && !has_signal(thread) {
-        registers.rax = registers.orig_rax;
-        registers.rip = registers.rip.wrapping_sub(CALL);
-        trace(SET_REGISTERS, thread, 0, (&raw const registers).expose_provenance());
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn begin_again(_thread: c_int) {}
-
-/// Calls that fail with `EINTR` when a thread is stopped, only before they have done anything, and
-/// mean the same when they are called again.
-#[cfg(target_arch = "x86_64")]
-const BEGIN_AGAIN: [c_long; 15] = [
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_io_getevents,
-    libc::SYS_io_uring_enter,
-    libc::SYS_read,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-];
-
-/// Whether a signal waits for the thread, or for the process.
-#[cfg(target_arch = "x86_64")]
-fn has_signal(thread: c_int) -> bool {
-    #[repr(C)]
-    struct Which {
-        from: u64,
-        flags: u32,
-        count: i32,
-    }
-    [0, 1].into_iter().any(|flags| {
-        let which = Which { from: 0, flags, count: 1 };
-        let mut found = [0_u64; 16];
-        trace(PEEK_SIGNALS, thread, (&raw const which).addr(), (&raw mut found).expose_provenance()) != 0
-    })
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

@@ -74,6 +74,53 @@ fn sleep_until_woken(fd: c_int) -> Result<c_int, c_int> {
     }
 }
 
+/// Signals that the program ignores, and one that the sleeping thread has blocked, wake nobody,
+/// though the kernel has them wait while threads are traced.
+#[test]
+fn signals_that_nobody_hears_wake_nobody() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (over, sleeper, wakes) = (AtomicBool::new(false), AtomicU64::new(0), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+    std::thread::scope(|scope| {
+        let ignoring = scope.spawn(|| {
+            // Relaxed: a number. SAFETY: a call that returns one.
+            sleeper.store(unsafe { libc::gettid() } as u64, Ordering::Relaxed);
+            sleep_until_woken(wakes.as_raw_fd())
+        });
+        let blocking = scope.spawn(|| {
+            let _mask = Blocked::new();
+            // SAFETY: a signal to this thread, which has it blocked.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), libc::SIGUSR1) };
+            let woken = sleep_until_woken(wakes.as_raw_fd());
+            // Taken back.
+            let (set, now) = (1_u64 << (libc::SIGUSR1 - 1), [0_u64; 2]);
+            // SAFETY: a set of signals and a time of this thread's.
+            unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, &raw const set, 0, &raw const now, 8) };
+            woken
+        });
+        scope.spawn(|| {
+            // Relaxed: a flag, and a number.
+            while !over.load(Ordering::Relaxed) {
+                let thread = sleeper.load(Ordering::Relaxed);
+                for signal in [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH] {
+                    // SAFETY: signals to a thread of this process, which ignores them.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
+                }
+            }
+        });
+        let mut done = 0;
+        // SAFETY: `threads_count`'s pages; no locks are held.
+        threads_count(|pages, base| unsafe {
+            let is_done = exchange_frozen(pages, base);
+            done += u64::from(is_done);
+            is_done
+        });
+        over.store(true, Ordering::Relaxed);
+        rustix::io::write(&wakes, &1_u64.to_ne_bytes()).unwrap();
+        assert_eq!([ignoring, blocking].map(|thread| thread.join().unwrap()), [Ok(1); 2], "epoll_wait failed");
+        assert!(done > 0, "threads could not be stopped in any round");
+    });
+}
+
 /// A thread that another process traces, as a debugger does: nothing is done, and all go on.
 #[test]
 fn gives_up() {
