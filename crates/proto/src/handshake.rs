@@ -113,14 +113,20 @@ impl<B: Buffer> Transport<B> {
             return self.answer(from, &reject(RejectReason::NotAccepting));
         }
         let (random, psn) = (self.rng.next_u32(), self.rng.next_u32());
-        let until = now + self.config.handshake_time;
+        // Whoever began may have our WELCOME at the end of its handshake, and then tries the session
+        // for as long as it would any silent peer.
+        let yields = now + self.config.handshake_time;
+        let until = yields + self.config.unreachable_after;
         let patience = now + Duration(4 * self.config.handshake_retry.0);
         // Peers that come and go while nobody fetches events must not fill memory.
+        if self.halves.len() >= self.config.handshakes_max {
+            self.drop_spare_half(now);
+        }
         let crowded = self.halves.len() >= self.config.handshakes_max || self.events.len() > 4 * self.config.sessions_max;
         let id = if crowded {
             None
         } else {
-            self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, until, patience, auth: None })))
+            self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, yields, until, patience, auth: None })))
         };
         //= P-HAND-5
         let Some(id) = id else {
@@ -370,6 +376,14 @@ impl<B: Buffer> Transport<B> {
         match self.places.remove(id) {
             Place::Opening(opening) => opening.contexts,
             _ => Vec::new(),
+        }
+    }
+
+    /// Makes room for a peer that begins: the oldest half session goes, if it has had its time.
+    fn drop_spare_half(&mut self, now: Instant) {
+        let oldest = self.halves.first().copied();
+        if let Some(oldest) = oldest.filter(|id| self.places.half(*id).is_none_or(|h| h.yields <= now)) {
+            self.drop_half(oldest);
         }
     }
 

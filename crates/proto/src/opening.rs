@@ -98,6 +98,8 @@ pub(crate) struct Half {
     pub(crate) peer: Party,
     /// Our first packet's number.
     pub(crate) psn: u32,
+    /// From then on it makes room for another one.
+    pub(crate) yields: Instant,
     pub(crate) until: Instant,
     /// Until when our own handshake waits for this one. Not for long: it may have come from a HELLO
     /// of the past, said again by somebody else.

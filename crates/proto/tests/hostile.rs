@@ -49,6 +49,16 @@ fn half_sessions_are_bounded_and_pass() {
     assert_eq!((welcomed, p.transport.sessions()), (64, 64));
     assert_eq!(p.transport.statistics().sessions_refused, 936);
     assert!(p.events().is_empty(), "nobody is told of half a session");
+    // Those that have had their time make room for others, one by one, ..
+    p.wait(Duration::from_secs(6));
+    for n in 0..10u8 {
+        p.party.nic = NicId([n | 0x80; 16]);
+        assert!(p.shake_hands());
+    }
+    assert_eq!(p.transport.sessions(), 64);
+    // .. and go when their peers would have gone.
+    p.wait(Duration::from_secs(10));
+    assert_eq!(p.transport.sessions(), 10);
     p.wait(Duration::from_secs(6));
     assert_eq!(p.transport.sessions(), 0);
     // The same HELLO again: the same session, and nothing more.
@@ -56,6 +66,16 @@ fn half_sessions_are_bounded_and_pass() {
     let first = (p.session, p.their_psn);
     assert!(p.shake_hands());
     assert_eq!((p.session, p.their_psn, p.transport.sessions()), (first.0, first.1, 1));
+}
+
+#[test]
+fn half_a_session_is_kept_for_a_peer_that_is_late() {
+    //= P-HAND-5
+    let mut p = Puppet::strange(Transport::new(config(0), 1));
+    assert!(p.shake_hands());
+    p.wait(Duration::from_secs(14));
+    p.say(&Packet::Data(p.data(0, false, &[])));
+    assert!(matches!(p.events()[..], [Event::Up { .. }]));
 }
 
 #[test]
