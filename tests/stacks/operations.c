@@ -37,7 +37,8 @@ static void waited(ucs_status_ptr_t request) {
         ucp_request_free(request);
     if (status != UCS_OK)
         fprintf(stderr, "%s\n", ucs_status_string(status));
-    MUST(status == UCS_OK && !has_failed);
+    /* Its end and that of the connection may come in one look. */
+    MUST(status == UCS_OK);
 }
 static void failed(void *arg, ucp_ep_h which, ucs_status_t status) {
     (void)arg, (void)which;
@@ -222,9 +223,12 @@ int main(int argc, char **argv) {
     if (!serves)
         tag_receive(1);
     tag_send(1);
-    waited(ucp_ep_flush_nbx(ep, &none));
+    /* That the server's message has come is known by the client's, which leaves after it: with some packets lost, the
+       acknowledgement that a flush waits for may be one that the client, gone by then, does not send again. */
     if (serves)
         tag_receive(1);
+    else
+        waited(ucp_ep_flush_nbx(ep, &none));
     printf("operations: all well\n");
     fflush(stdout);
     /* The client is to hear that its last message has come; then it goes, which ends the connection. */
