@@ -223,8 +223,9 @@ int main(int argc, char **argv) {
     if (!serves)
         tag_receive(1);
     tag_send(1);
-    /* That the server's message has come is known by the client's, which leaves after it: with some packets lost, the
-       acknowledgement that a flush waits for may be one that the client, gone by then, does not send again. */
+    /* The client's message leaves after the server's has come, and so tells of it. A flush by the
+       server would wait for an acknowledgement that, once lost, a client that has gone does not
+       send again. */
     if (serves)
         tag_receive(1);
     else

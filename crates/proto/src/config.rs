@@ -131,8 +131,8 @@ pub struct Config {
     pub handshake_retry: Duration,
     /// .. up to this; the first time again once the peer has answered.
     pub handshake_retry_max: Duration,
-    /// Time after which a handshake has failed; a session that a peer began and has not confirmed is
-    /// kept for [`unreachable_after`](Config::unreachable_after) longer, if there is room.
+    /// Time after which a handshake has failed; a session that a peer began and has not confirmed
+    /// is kept for [`unreachable_after`](Config::unreachable_after) longer, if there is room.
     pub handshake_time: Duration,
     /// Time after which a session that is being closed is given up.
     pub close_time: Duration,

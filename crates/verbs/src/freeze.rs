@@ -10,8 +10,8 @@
 //!
 //! Threads notice nothing but the time. A system call that the stop has interrupted begins again,
 //! mostly by the kernel; a few (`epoll_wait`) would fail with `EINTR`, and the helper has those
-//! begin again itself (`freeze/again.rs`), unless a signal that the thread hears of is pending, too.
-//! Their timeouts then begin anew.
+//! begin again itself (`freeze/again.rs`), unless a signal that the thread hears of is pending,
+//! too. Their timeouts then begin anew.
 //!
 //! The helper runs on the caller's thread-local memory while the caller waits: it takes no lock and
 //! no memory, and uses the stopped threads' memory for nothing. It gives up, and nothing is

@@ -101,7 +101,7 @@ fn hears(thread: c_int) -> bool {
 /// Whether the program ignores a signal: by what it had set when the helper began, whose own table
 /// is a copy of that one.
 pub(super) fn is_ignored(signal: c_int) -> bool {
-    /// What `rt_sigaction` fills: handler, flags, restorer, mask.
+    /// `rt_sigaction` fills these: handler, flags, restorer, mask.
     const WORDS: usize = 4;
     let mut action = [0_usize; WORDS];
     // SAFETY: nothing is changed; the kernel fills what is this function's.
