@@ -113,8 +113,8 @@ impl<B: Buffer> Transport<B> {
             return self.answer(from, &reject(RejectReason::NotAccepting));
         }
         let (random, psn) = (self.rng.next_u32(), self.rng.next_u32());
-        // The other side may get our WELCOME at the end of its handshake, and then tries the session
-        // for as long as that of any silent peer.
+        // The other side may get our WELCOME at the end of its handshake, and then tries the
+        // session for as long as that of any silent peer.
         let yields = now + self.config.handshake_time;
         let until = yields + self.config.unreachable_after;
         let patience = now + Duration(4 * self.config.handshake_retry.0);
