@@ -140,7 +140,11 @@ impl LocalSegment {
                     owner: None,
                 })
             };
-            let segment = if kind.auto_id && !kind.private {
+            // Until the chosen id has its name, no other thread chooses.
+            static CHOOSING: Mutex<()> = Mutex::new(());
+            let chooses = kind.auto_id && !kind.private;
+            let _one = chooses.then(|| CHOOSING.lock().unwrap_or_else(PoisonError::into_inner));
+            let segment = if chooses {
                 // From a place of this process's own; the name decides.
                 let first = std::process::id().wrapping_mul(0x9E37_79B1) | 0x8000_0000;
                 let mut candidates = (0..1 << 16).map(|n: u32| first.wrapping_add(n.wrapping_mul(0x101)) | 0x8000_0000);
