@@ -17,7 +17,9 @@
 //! | waking a sleeper; letting the sleeper pay | [`event`], [`membarrier`], [`mod@pause`] |
 //! | hearing of memory that the program unmaps or touches | `userfault`, `unmap_watch`, [`unmap_log`] |
 //! | the list of mappings of this process | `mappings` |
+//! | hearing of stores | `write_watch` |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
+//! | finding what has changed, in an order | `refresh` |
 //! | memory of a program that lives as long as anybody uses it | `owned_bytes` |
 //!
 //! | service of coherent memory | module |
@@ -68,6 +70,8 @@ pub mod pidfd;
 mod proc_fd;
 #[cfg(not(loom))]
 pub mod processors;
+#[cfg(not(loom))]
+pub mod refresh;
 pub mod region;
 pub mod reserve;
 #[cfg(not(loom))]
@@ -83,5 +87,7 @@ pub mod userfault;
 pub mod view;
 #[doc(hidden)]
 pub mod weakened;
+#[cfg(not(loom))]
+pub mod write_watch;
 
 pub use error::{Blame, MemoryError};

@@ -41,6 +41,7 @@ pub mod feature {
 
 const API: u64 = 0xaa;
 const USER_MODE_ONLY: u32 = 1;
+const EVENT_PAGEFAULT: u8 = 0x12;
 const EVENT_REMAP: u8 = 0x14;
 const EVENT_REMOVE: u8 = 0x15;
 const EVENT_UNMAP: u8 = 0x16;
@@ -60,6 +61,20 @@ struct Register {
     ioctls: u64,
 }
 
+#[repr(C)]
+struct Protect {
+    start: u64,
+    length: u64,
+    mode: u64,
+}
+
+#[repr(C)]
+struct Wake {
+    start: u64,
+    length: u64,
+}
+
+const _: () = assert!(size_of::<Protect>() == 24 && size_of::<Wake>() == 16);
 const _: () = assert!(size_of::<Hello>() == 24 && size_of::<Register>() == 32 && size_of::<Message>() == 32);
 
 /// An event: its kind in the first byte; two or three words, of which the first says where.
@@ -71,6 +86,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// The address at which a thread waits.
+    pub fn fault(&self) -> Option<u64> {
+        (self.head.to_ne_bytes()[0] == EVENT_PAGEFAULT).then_some(self.words[1])
+    }
+
     /// The range that is no longer mapped, or is other memory now.
     pub fn range(&self) -> Option<Range<u64>> {
         let [from, to, length] = self.words;
@@ -108,6 +128,22 @@ impl Userfault {
         // SAFETY: the number and the shape of UFFDIO_REGISTER. By itself it changes no memory: at
         // most a thread waits that touches a page which is missing.
         unsafe { ioctl(&self.0, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)) }.is_ok()
+    }
+
+    /// Protects pages that are watched ([`Mode::WriteProtected`]) from stores, or lets stores and
+    /// those that wait with them go on. `false`: they are not all watched.
+    pub fn protect(&self, pages: &Range<u64>, on: bool) -> bool {
+        let mut protect = Protect { start: pages.start, length: pages.end - pages.start, mode: u64::from(on) };
+        // SAFETY: the number and the shape of UFFDIO_WRITEPROTECT. It changes no memory: at most a
+        // thread waits that stores.
+        unsafe { ioctl(&self.0, Updater::<{ opcode::read_write::<Protect>(0xaa, 0x06) }, Protect>::new(&mut protect)) }.is_ok()
+    }
+
+    /// Threads that wait at these pages try again.
+    pub fn wake(&self, pages: &Range<u64>) {
+        let mut wake = Wake { start: pages.start, length: pages.end - pages.start };
+        // SAFETY: the number and the shape of UFFDIO_WAKE. Nobody waits there: nothing happens.
+        let _ = unsafe { ioctl(&self.0, Updater::<{ opcode::read::<Wake>(0xaa, 0x02) }, Wake>::new(&mut wake)) };
     }
 
     /// Reads the messages that are there, at most as many as fit; how many.

@@ -13,6 +13,7 @@ use crate::bytes::SharedBytes;
 use crate::error::MemoryError;
 use crate::region::Access;
 use core::ffi::c_void;
+use core::ops::Range;
 use rustix::fd::BorrowedFd;
 use rustix::fs::fstat;
 use rustix::io::Errno;
@@ -106,6 +107,13 @@ impl View {
     /// The first byte asked for (V1). Others may write the memory at any time.
     pub fn base(&self) -> *mut u8 {
         self.base
+    }
+
+    /// The addresses of the pages that hold the bytes asked for.
+    pub fn pages(&self) -> Range<u64> {
+        let page = rustix::param::page_size();
+        let (first, end) = (self.base.addr() / page * page, (self.base.addr() + self.len).next_multiple_of(page));
+        first as u64..end as u64
     }
 
     /// Bytes asked for.
