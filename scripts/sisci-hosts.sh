@@ -19,6 +19,8 @@ pair() {
 pair "transfers, maps, interrupts" "owner 8" "user 4"
 BELLWIRE_FAULTS=$fixed,seed=$$ pair "the same, packets lost, doubled, overtaken (seed $$)" "owner 8" "user 4"
 
+BELLWIRE_SISCI=stores=compare pair "maps that are compared" "owner 8" "user 4"
+
 # Addresses alone, without a table: the last 16 bits.
 unset BELLWIRE_SISCI_NODES
 pair "derived nodes" "owner $((0x0002))" "user $((0x0001))"

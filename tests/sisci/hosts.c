@@ -5,6 +5,8 @@
  * segment. `hosts waiter NODE` connects and waits until the owner is lost, then until another one
  * answers; `hosts worker NODE` works until it is killed.
  */
+#include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,6 +18,8 @@
 #include "sisci_api.h"
 
 enum { SIZE = 3 << 20, DATA = 500, DONE = 501, ROUNDS = 50 };
+/* Words that are stored to by turns, in the order of their addresses, in two pages. */
+enum { LOW = 600, HIGH = 601, NEXT = 1100, LAST = 1800, TURNS = 20000, COPIED = 2000 };
 static sci_error_t e;
 static sci_desc_t sd;
 
@@ -104,6 +108,19 @@ static int owner(unsigned int user) {
         if (!CHECK(at[DONE] >= n)) break;
     }
     MUST(SCITriggerDataInterrupt(back, "end", 3, 0, &e));
+    /* A store at a higher address is never here without an earlier one below it. */
+    uint32_t last;
+    size_t early = 0, looks = 0;
+    do {
+        last = at[LAST];
+        uint32_t next = at[NEXT], high = at[HIGH], low = at[LOW];
+        early += next < last || high < next || low < high;
+        if (++looks % 64 == 0) usleep(50);
+    } while (last != TURNS);
+    CHECK_SAME(early, 0);
+    MUST(SCITriggerDataInterrupt(back, "turns", 5, 0, &e));
+    while (at[COPIED] != 0x61616161u) usleep(50);
+    MUST(SCITriggerDataInterrupt(back, "copied", 6, 0, &e));
     for (int n = 0; events != 12 && n < 20000; n++) usleep(1000);
     CHECK_SAME(events, 12); /* connected, disconnected */
     MUST(SCIDisconnectDataInterrupt(back, 0, &e));
@@ -190,6 +207,60 @@ static void transfers(sci_remote_segment_t r) {
     OK(SCIRemoveSegment(mine, 0, &e));
 }
 
+/* How often a thread of this process has gone to sleep; ~0 if there is none of that name. */
+static unsigned long sleeps_of(const char *name) {
+    char path[300], line[200];
+    unsigned long sleeps = ~0ul;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *status = fopen(path, "r");
+        if (!status) continue;
+        int is_it = fgets(line, sizeof line, status) && strstr(line, name);
+        while (is_it && fgets(line, sizeof line, status)) sscanf(line, "voluntary_ctxt_switches: %lu", &sleeps);
+        fclose(status);
+    }
+    if (tasks) closedir(tasks);
+    return sleeps;
+}
+
+/* Stores of which nobody says that they are to leave. */
+static void by_themselves(volatile uint32_t *at, sci_local_data_interrupt_t back) {
+    unsigned char answer[64];
+    unsigned int length = sizeof answer;
+    int compares = getenv("BELLWIRE_SISCI") && strstr(getenv("BELLWIRE_SISCI"), "stores=compare");
+    check_group("stores that leave by themselves");
+    for (uint32_t n = 1; n <= TURNS; n++) {
+        at[LOW] = n;
+        at[HIGH] = n;
+        at[NEXT] = n;
+        at[LAST] = n;
+        if (n % 500 == 0) usleep(300); /* pages grow cold */
+    }
+    OK(SCIWaitForDataInterrupt(back, answer, &length, 60000, 0, &e));
+    CHECK(length == 5 && memcmp(answer, "turns", 5) == 0);
+    /* A system call stores; where it may not, it says so. */
+    int pipes[2] = { -1, -1 };
+    CHECK(pipe(pipes) == 0 && write(pipes[1], "aaaa", 4) == 4);
+    if (read(pipes[0], (void *)&at[COPIED], 4) != 4) {
+        CHECK(errno == EFAULT && geteuid() != 0);
+        at[COPIED] = 0x61616161u;
+    }
+    close(pipes[0]), close(pipes[1]);
+    length = sizeof answer;
+    OK(SCIWaitForDataInterrupt(back, answer, &length, 60000, 0, &e));
+    CHECK(length == 6 && memcmp(answer, "copied", 6) == 0);
+    /* With nothing to send, nobody wakes up. The last rounds may be late on a busy machine. */
+    unsigned long before = sleeps_of("bellwire-flush"), after = before + 1;
+    CHECK(before != ~0ul);
+    for (int tries = 0; !compares && before != after && tries < 20; tries++) {
+        before = sleeps_of("bellwire-flush");
+        usleep(200000);
+        after = sleeps_of("bellwire-flush");
+    }
+    CHECK(compares || before == after);
+}
+
 static int user(unsigned int node) {
     sci_remote_segment_t r = NULL, some = NULL;
     sci_remote_interrupt_t appear = NULL, vanish = NULL, end = NULL, none = NULL;
@@ -249,6 +320,7 @@ static int user(unsigned int node) {
     OK(SCIConnectInterrupt(sd, &end, node, 0, 12, 30000, 0, &e));
     at = SCIMapRemoteSegment(r, &map, 0, 8192, NULL, 0, &e);
     CHECK(at != NULL);
+    at[LOW] = at[HIGH] = at[NEXT] = at[LAST] = 0;
     for (unsigned int n = 1; n <= 200; n++) {
         at[DONE] = n;
         OK(SCITriggerInterrupt(end, 0, &e));
@@ -256,6 +328,7 @@ static int user(unsigned int node) {
     length = sizeof answer;
     OK(SCIWaitForDataInterrupt(back, answer, &length, 60000, 0, &e));
     CHECK(length == 3 && memcmp(answer, "end", 3) == 0);
+    by_themselves(at, back);
     OK(SCIUnmapSegment(map, 0, &e));
     OK(SCIDisconnectSegment(r, 0, &e));
     OK(SCIDisconnectInterrupt(end, 0, &e));

@@ -30,6 +30,7 @@ pub use self::name::What;
 use self::name::asks_as;
 pub(crate) use self::session::{Granted, Import, News, SessionId};
 use self::session::{Phase, Session, Side};
+pub(crate) use self::transfer::Writes;
 use self::transfer::{BYTES_MAX, TransferId};
 use crate::error::Error;
 use crate::memory::Memory;
@@ -44,7 +45,6 @@ use bellwire_via::wire::host::HostWire;
 use bellwire_via::wire::udp::host_address;
 use bellwire_via::{Engine, InboxHandle, Nic};
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -64,9 +64,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Of objects that share a name, how long it is waited for the others when one has answered.
 const OTHERS: Duration = Duration::from_millis(50);
-
-/// Writes of one call that are under way.
-const UNDER_WAY: usize = 32;
 
 /// A connection that stands.
 #[derive(Clone, Copy, Debug)]
@@ -409,39 +406,35 @@ impl Far {
         Ok(())
     }
 
-    /// Writes these to a segment, in this order: each to its offset. All have arrived when this
-    /// returns.
+    /// Goes on with writes of parts of `source` to a segment, in their order, at `offset` and on;
+    /// if it `waits`, until all have ended. Whether some were begun or have ended.
     ///
-    /// # Errors
-    /// As [`transfer`](Self::transfer).
-    pub fn write_all(&self, id: SessionId, parts: Vec<(SharedBytes<'_>, usize)>) -> Result<(), Error> {
-        let mut outcome = Ok(());
-        let mut begun = VecDeque::new();
-        for (memory, offset) in parts {
-            if memory.len() > BYTES_MAX {
-                outcome = outcome.and_then(|()| self.transfer(id, memory, offset, false));
-                continue;
-            }
-            // Fences have credits of their own; some are left to others.
-            while begun.len() >= UNDER_WAY
-                && let Some((name, part)) = begun.pop_front()
-            {
-                outcome = outcome.and(self.end_transfer(name, part, false));
-            }
-            if outcome.is_err() {
+    /// # Safety
+    /// `source` stays mapped until no write is on its way.
+    pub unsafe fn write(&self, id: SessionId, source: SharedBytes<'_>, offset: usize, writes: &mut Writes, waits: bool) -> bool {
+        let mut moved = false;
+        while !writes.is_empty() {
+            let mut go_on = |core: &mut Core, engine: &mut Engine<HostWire>| {
+                // SAFETY: the caller's.
+                moved |= unsafe { core.write(engine, id, source, offset, writes) };
+                Ok::<_, Error>(writes.is_empty().then_some(()))
+            };
+            if !waits {
+                let _ = self.station.poll(|core, engine| {
+                    core.look(engine, clock());
+                    go_on(core, engine)
+                });
                 break;
             }
-            // SAFETY: `memory` is borrowed until the transfer has ended, which is waited for below.
-            let name = self.until(Deadline::after(None), |core, engine| unsafe { core.begin_transfer(engine, id, memory, offset, false) });
-            match name {
-                Ok(name) => begun.push_back((name, memory)),
-                Err(error) => outcome = Err(error),
+            let ended = self.until(Deadline::after(None), go_on);
+            match ended {
+                Ok(()) => {}
+                // In the child of a fork: the engine that has the memory is the parent's.
+                Err(_) if self.station.in_child() => writes.give_up(),
+                Err(_) => std::thread::sleep(SLICE_UNRUNG),
             }
         }
-        for (name, part) in begun {
-            outcome = outcome.and(self.end_transfer(name, part, false));
-        }
-        outcome
+        moved
     }
 
     /// Waits for the end of a transfer.

@@ -13,6 +13,7 @@
 //! | `handles.rs` | handles are checked numbers |
 //! | `local.rs`, `remote.rs`, `memory.rs`, `mapped.rs` | segments and connections to them |
 //! | `map.rs`, `shadow.rs` | maps, sequences, copies through maps; maps of other hosts' segments |
+//! | `auto_flush.rs` | stores through such maps leave by themselves |
 //! | `dma.rs`, `place.rs`, `mover.rs` | DMA queues, block transfers; their ends; the thread that copies |
 //! | `interrupt.rs`, `data_interrupt.rs` | interrupts without and with data |
 //! | `events.rs`, `reason.rs`, `thread.rs` | events that are waited for or called back |
@@ -28,6 +29,7 @@
 
 #![allow(missing_debug_implementations, reason = "objects are told by their handles")]
 
+mod auto_flush;
 mod data_interrupt;
 mod dma;
 mod error;
@@ -52,6 +54,7 @@ mod service;
 mod shadow;
 mod thread;
 
+pub use auto_flush::Finding;
 pub use data_interrupt::{DataCallback, DataInterrupt, RemoteDataInterrupt};
 pub use dma::{Block, BlockTransfer, DmaQueue, DoneCallback, ENTRIES_MAX, Local, Part, QueueState};
 pub use error::Error;

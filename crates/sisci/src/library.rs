@@ -4,6 +4,7 @@
 //! It is made at the first start and lives as long as the process. A forked child has none of its
 //! parent's: its calls say [`Error::NotInitialized`] until it starts its own.
 
+use crate::auto_flush::{AutoFlush, Stores};
 use crate::error::Error;
 use crate::far::{Export, ExportId, Far, Handled, Said};
 use crate::handles::{Object, Table};
@@ -22,12 +23,6 @@ use std::time::Duration;
 /// Processes of a node that can be seen by name.
 const PROCESSES_SEEN: u32 = 16;
 
-/// A map whose stores leave with a flush.
-pub(crate) trait Stores: Send + Sync {
-    /// Sends them.
-    fn flush(&self) -> Result<(), Error>;
-}
-
 /// Everything of this process.
 pub struct Library {
     starts: AtomicU32,
@@ -37,6 +32,7 @@ pub struct Library {
     pub(crate) mover: Mover,
     objects: Table,
     far: Option<Far>,
+    auto_flush: Mutex<Option<Arc<AutoFlush>>>,
     /// Maps of segments of other hosts.
     stores: Mutex<Vec<Weak<dyn Stores>>>,
     _presence: (Arc<Present>, Option<Arc<Listener>>),
@@ -171,6 +167,7 @@ impl Library {
             mover: Mover::default(),
             objects: Table::default(),
             far,
+            auto_flush: Mutex::default(),
             stores: Mutex::default(),
             _presence: (present, listener),
         })
@@ -193,6 +190,19 @@ impl Library {
         let far = self.far.as_ref().filter(|_| node != self.nodes.own)?;
         let address = self.nodes.address_of(node)?;
         (self.nodes.apart || !Here.is_own(address)).then_some((far, address))
+    }
+
+    /// The threads by which stores to other hosts leave by themselves; starts them.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub(crate) fn auto_flush(&self) -> Result<Arc<AutoFlush>, Error> {
+        let mut auto_flush = self.auto_flush.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = match auto_flush.take() {
+            Some(started) => started,
+            None => AutoFlush::start(self.nodes.finding, self.nodes.explain)?,
+        };
+        Ok(Arc::clone(auto_flush.insert(started)))
     }
 
     /// Flushes of all maps of other hosts' segments include this one.

@@ -6,6 +6,7 @@
 //! The objects are the library's own, made in a process that reaches no other host; here they are
 //! exported once more. What a call of a program tries until it is done, the caller repeats.
 
+use crate::auto_flush::Finding;
 use crate::data_interrupt::DataInterrupt;
 use crate::error::Error;
 use crate::far::core::Core;
@@ -289,6 +290,15 @@ impl Neighbour {
 /// As [`initialize`](crate::initialize).
 pub fn initialize_beside(own: u32, other: u32) -> Result<(), Error> {
     let address = Ipv4Addr::LOCALHOST.into();
-    let nodes = Nodes { own, table: vec![(own, address), (other, address)], reason: String::new(), all_users: false, explain: false, apart: true, address };
+    let nodes = Nodes {
+        own,
+        table: vec![(own, address), (other, address)],
+        reason: String::new(),
+        all_users: false,
+        finding: Finding::default(),
+        explain: false,
+        apart: true,
+        address,
+    };
     crate::library::start(|| Library::of(nodes, Some(Far::on(nic_on_loopback(), own)?)))
 }

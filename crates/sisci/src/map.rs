@@ -3,11 +3,13 @@
 //!
 //! Within a host a store through a map is a store into the owner's memory: visible at once, in
 //! program order. A sequence therefore fails only if the owner is gone. A map of another host's
-//! segment is a shadow, whose stores leave with the check of a sequence, a barrier or a flush.
+//! segment is a shadow, whose stores leave by themselves, or with the check of a sequence, a
+//! barrier or a flush.
 
+use crate::auto_flush::Stores;
 use crate::error::Error;
 use crate::handles::Object;
-use crate::library::{Descriptor, Library, Stores};
+use crate::library::{Descriptor, Library};
 use crate::local::LocalSegment;
 use crate::remote::RemoteSegment;
 use crate::shadow::Shadow;
@@ -15,7 +17,7 @@ use bellwire_memory::atomic::{Ordering, fence};
 use bellwire_memory::bytes::SharedBytes;
 use bellwire_memory::region::Access;
 use bellwire_memory::view::{At, View};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Offsets of maps are multiples of this.
 pub const OFFSET_ALIGNMENT: usize = 8;
@@ -87,10 +89,13 @@ impl Map {
         let Some(memory) = segment.memory() else {
             let shadow = Arc::new(Shadow::new(Arc::clone(&segment), offset, size)?);
             let view = shadow.view(access, at)?;
-            segment.map_made();
             if access == Access::ReadWrite {
-                library.add_stores(Arc::downgrade(&shadow) as Weak<dyn Stores>);
+                let auto_flush = library.auto_flush()?;
+                let stores = Arc::clone(&shadow) as Arc<dyn Stores>;
+                library.add_stores(Arc::downgrade(&stores));
+                auto_flush.follow(&stores, view.pages());
             }
+            segment.map_made();
             return Self::insert(library, Self { descriptor, view, shown: Shown::Far(shadow) });
         };
         let view = View::map(memory.fd(), offset, size, access, at)?;
@@ -114,8 +119,10 @@ impl Map {
             Shown::Local(segment) => segment.map_gone(),
             Shown::Remote(segment) => segment.map_gone(),
             Shown::Far(shadow) => {
-                // If the owner is gone, the stores are lost.
-                let _ = shadow.flush();
+                shadow.close();
+                if let Ok(auto_flush) = library.auto_flush() {
+                    auto_flush.forget(&map.view.pages());
+                }
                 shadow.segment.map_gone();
             }
         }

@@ -8,6 +8,7 @@
 //! 3. the address of this host (`BELLWIRE_ADDRESS`, else the one from which packets leave): its
 //!    last 16 bits, so that 10.0.3.7 is node 775. Without a network: 1.
 
+use crate::auto_flush::Finding;
 use bellwire_via::wire::udp::address_from;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
@@ -29,6 +30,8 @@ pub struct Nodes {
     pub all_users: bool,
     /// Whether the program is to say at its start what is derived from what.
     pub explain: bool,
+    /// How stores through maps of other hosts' segments are found.
+    pub finding: Finding,
     /// Whether other nodes of this host are reached as if they were elsewhere: to test
     /// (`BELLWIRE_SHM=off`).
     pub apart: bool,
@@ -80,14 +83,20 @@ impl Nodes {
     /// A text that names the variable, its value and what is allowed.
     pub fn from(here: &dyn Surroundings) -> Result<Self, String> {
         let mut chosen = None;
-        let (mut all_users, mut explain) = (false, false);
+        let (mut all_users, mut explain, mut finding) = (false, false, Finding::default());
         for word in here.variable("BELLWIRE_SISCI").unwrap_or_default().split(',').map(str::trim).filter(|w| !w.is_empty()) {
             match word.split_once('=') {
                 Some(("node", id)) => chosen = Some(parse_id(id).ok_or_else(|| format!("BELLWIRE_SISCI: node={id}: an id is 1 to {ID_MAX}"))?),
                 Some(("users", "own")) => all_users = false,
                 Some(("users", "all")) => all_users = true,
+                Some(("stores", "pages")) => finding = Finding::Pages,
+                Some(("stores", "compare")) => finding = Finding::Compare,
                 None if word == "explain" => explain = true,
-                _ => return Err(format!("BELLWIRE_SISCI: {word}: allowed are node=ID, users=own, users=all and explain, with commas between")),
+                _ => {
+                    return Err(format!(
+                        "BELLWIRE_SISCI: {word}: allowed are node=ID, users=own, users=all, stores=pages, stores=compare and explain, with commas between"
+                    ));
+                }
             }
         }
         let (table, origin) = match here.variable("BELLWIRE_SISCI_NODES") {
@@ -108,7 +117,7 @@ impl Nodes {
         // As others know it.
         let address = stated.or(listed.map(|(_, a)| *a)).unwrap_or(address);
         let apart = here.variable("BELLWIRE_SHM").as_deref() == Some("off");
-        Ok(Self { own, table, reason, all_users, explain, apart, address })
+        Ok(Self { own, table, reason, all_users, explain, finding, apart, address })
     }
 
     /// Whether the table has this host and others, so that this process is to reach other hosts.
@@ -198,7 +207,8 @@ mod tests {
         assert!(n.reason.contains("BELLWIRE_SISCI_NODES"), "{}", n.reason);
         assert_eq!(nodes(&[(TABLE, "# ours\n12 10.0.3.7 # here\n")]).unwrap().own, 12);
         let n = nodes(&[("BELLWIRE_SISCI", "node=5, users=all,explain"), (TABLE, "12 10.0.3.7")]).unwrap();
-        assert_eq!((n.own, n.all_users, n.explain), (5, true, true));
+        assert_eq!((n.own, n.all_users, n.explain, n.finding), (5, true, true, Finding::Pages));
+        assert_eq!(nodes(&[("BELLWIRE_SISCI", "stores=compare")]).unwrap().finding, Finding::Compare);
     }
 
     #[test]
@@ -207,6 +217,7 @@ mod tests {
             &[("BELLWIRE_SISCI", "node=0")][..],
             &[("BELLWIRE_SISCI", "node=65536")],
             &[("BELLWIRE_SISCI", "quick")],
+            &[("BELLWIRE_SISCI", "stores=")],
             &[("BELLWIRE_SISCI_NODES", "4=here")],
             &[("BELLWIRE_SISCI_NODES", "4=10.0.0.1,4=10.0.0.2")],
             &[("BELLWIRE_SISCI_NODES", "/not/there")],

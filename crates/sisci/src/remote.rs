@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::events::{Action, Events};
-use crate::far::{Far, Import, Link, Name, News, What};
+use crate::far::{Far, Import, Link, Name, News, What, Writes};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::mapped::{Mapped, tell_peer};
@@ -157,11 +157,14 @@ impl RemoteSegment {
         far.transfer(link.id, memory, offset, read)
     }
 
-    /// Writes these to a segment of another host, in this order; all have arrived when this
-    /// returns.
-    pub(crate) fn write_all(&self, parts: Vec<(SharedBytes<'_>, usize)>) -> Result<(), Error> {
-        let (far, link) = self.far()?;
-        far.write_all(link.id, parts)
+    /// Goes on with writes to a segment of another host; see [`Far::write`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn write(&self, source: SharedBytes<'_>, offset: usize, writes: &mut Writes, waits: bool) -> bool {
+        let Ok((far, link)) = self.far() else { return false };
+        // SAFETY: the caller's.
+        unsafe { far.write(link.id, source, offset, writes, waits) }
     }
 
     /// Whether the owner does not answer for now.

@@ -1,25 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The map of a segment of another host: nothing can be mapped there, so the program has a shadow.
-//! Its stores leave with a flush, by RDMA write; stores of others come with a fetch.
+//! Its stores leave by RDMA write, with a flush or by themselves (`auto_flush.rs`); stores of
+//! others come with a fetch.
 //!
 //! A twin keeps what both sides last had in common. A byte that differs from its twin was stored
-//! here. A flush sends exactly these bytes, by rising address; so a store of the value that is
-//! there already does not leave, and stores between two flushes have no order but that.
+//! here. Exactly these bytes are sent; so a store of the value that is there already does not
+//! leave. They are looked for by falling address and sent by rising address, so that between two
+//! flushes the owner never sees a store without one that was made earlier at a lower address.
+//! There is no other order.
 //!
-//! Invariant: the twin's lock is held while bytes travel, so that flushes and fetches of a map
-//! follow one another. The NIC's token is taken under it, never the other way round.
+//! Where the first store to a page is heard of, only pages that were stored to are looked at.
+//!
+//! Invariants
+//! - S1: the twin's lock is held by all that flush, fetch or copy, so they follow one another. The
+//!   lock of touched pages and the NIC's token are taken under it, never the other way round.
+//! - S2: the twin's bytes stay where they are, and those of writes on their way do not change.
 
+use crate::auto_flush::{Round, Stores};
 use crate::error::Error;
-use crate::library::Stores;
+use crate::far::Writes;
 use crate::memory::Memory;
 use crate::remote::RemoteSegment;
 use bellwire_memory::bytes::SharedBytes;
+use bellwire_memory::refresh::refresh_down;
 use bellwire_memory::region::Access;
 use bellwire_memory::view::{At, View};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use bellwire_memory::write_watch::WriteWatch;
+use core::mem::take;
+use core::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Bytes that are compared at a time.
-const BLOCK: usize = 4096;
+/// Bytes of a map that a round compares for each pause, where stores are not heard of.
+const COMPARED: usize = 64 << 10;
 
 /// The shadow of a part of a segment.
 pub(crate) struct Shadow {
@@ -29,11 +41,37 @@ pub(crate) struct Shadow {
     inside: usize,
     offset: usize,
     len: usize,
-    twin: Mutex<Vec<u8>>,
+    twin: Mutex<Twin>,
+    /// Pages of the view that were stored to since they were protected, and that no look has seen
+    /// yet.
+    touched: Mutex<Vec<usize>>,
 }
 
-/// A run of bytes of a shadow.
-type Run = core::ops::Range<usize>;
+/// What both sides last had in common.
+struct Twin {
+    bytes: Vec<u8>,
+    /// The pages of the view, if the first store to each is heard of.
+    watched: Option<Range<u64>>,
+    /// Of these, those that are not protected, by rising address.
+    hot: Vec<Hot>,
+    writes: Writes,
+    /// Stores were lost on their way; the next flush says so.
+    is_failed: bool,
+    /// The map is gone.
+    is_over: bool,
+    /// Rounds since the last comparison.
+    rounds: usize,
+}
+
+/// A page that is not protected.
+#[derive(Clone, Copy)]
+struct Hot {
+    page: usize,
+    /// A look has found something new since the last round.
+    has_changed: bool,
+    /// The last round has found nothing new.
+    is_quiet: bool,
+}
 
 impl Shadow {
     /// A shadow with what the segment holds now.
@@ -41,9 +79,10 @@ impl Shadow {
         let inside = offset % rustix::param::page_size();
         let memory = Memory::create(inside + len)?;
         segment.transfer(memory.part(inside, len)?, offset, true)?;
-        let mut twin = vec![0; len];
-        memory.part(inside, len)?.copy_out(0, &mut twin)?;
-        Ok(Self { segment, memory, inside, offset, len, twin: Mutex::new(twin) })
+        let mut bytes = vec![0; len];
+        memory.part(inside, len)?.copy_out(0, &mut bytes)?;
+        let twin = Twin { bytes, watched: None, hot: Vec::new(), writes: Writes::default(), is_failed: false, is_over: false, rounds: 0 };
+        Ok(Self { segment, memory, inside, offset, len, twin: Mutex::new(twin), touched: Mutex::default() })
     }
 
     /// The program's view of it.
@@ -55,30 +94,77 @@ impl Shadow {
         self.memory.part(self.inside, self.len)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+    fn lock(&self) -> MutexGuard<'_, Twin> {
         self.twin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn flush_into(&self, twin: &mut [u8]) -> Result<(), Error> {
+    fn touched(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks for bytes that differ from the twin, where stores are heard of in touched pages and
+    /// in these alone; they are to be written. Whether there are any.
+    fn look(&self, twin: &mut Twin, cold: &[usize]) -> Result<bool, Error> {
         let all = self.all()?;
         let mut runs = Vec::new();
-        let mut now = [0; BLOCK];
-        for begin in (0..self.len).step_by(BLOCK) {
-            let now = &mut now[..BLOCK.min(self.len - begin)];
-            all.copy_out(begin, now)?;
-            let then = &mut twin[begin..begin + now.len()];
-            if now != then {
-                differing(begin, now, then, &mut runs);
-                then.copy_from_slice(now);
+        if twin.watched.is_none() {
+            refresh_down(all, &mut twin.bytes, |run| runs.push(run));
+        } else {
+            // While this lock is held no page is touched for the first time, so the order of
+            // stores holds over all pages.
+            let mut touched = self.touched();
+            for page in touched.drain(..) {
+                if let Err(place) = twin.hot.binary_search_by_key(&page, |hot| hot.page) {
+                    twin.hot.insert(place, Hot { page, has_changed: true, is_quiet: false });
+                }
+            }
+            let mut pages: Vec<_> = twin.hot.iter().map(|hot| hot.page).chain(cold.iter().copied()).collect();
+            pages.sort_unstable();
+            pages.dedup();
+            let size = rustix::param::page_size();
+            for page in pages.into_iter().rev() {
+                let begin = (page * size).saturating_sub(self.inside).min(self.len);
+                let end = ((page + 1) * size - self.inside).min(self.len);
+                let before = runs.len();
+                refresh_down(all.part(begin, end - begin)?, &mut twin.bytes[begin..end], |run| runs.push(begin + run.start..begin + run.end));
+                if runs.len() > before
+                    && let Ok(place) = twin.hot.binary_search_by_key(&page, |hot| hot.page)
+                {
+                    twin.hot[place].has_changed = true;
+                }
             }
         }
-        if runs.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: B1: the twin, which is borrowed; only copied from meanwhile.
-        let source = unsafe { SharedBytes::new_read_only(twin.as_ptr(), twin.len()) };
-        let parts = runs.into_iter().map(|run| Ok((source.part(run.start, run.len())?, self.offset + run.start)));
-        self.segment.write_all(parts.collect::<Result<Vec<_>, Error>>()?)
+        runs.reverse();
+        let has_some = !runs.is_empty();
+        runs.into_iter().for_each(|run| twin.writes.add(run));
+        Ok(has_some)
+    }
+
+    /// Goes on with writes; with `waits`, until all have ended.
+    fn write(&self, twin: &mut Twin, waits: bool) -> bool {
+        let Twin { bytes, writes, is_failed, .. } = twin;
+        // SAFETY: B1, S2: the twin's bytes, which are only copied from until no write is on its
+        // way; a shadow with writes on their way leaves them where they are.
+        let source = unsafe { SharedBytes::new_read_only(bytes.as_ptr(), bytes.len()) };
+        // SAFETY: S2: the same bytes.
+        let moved = unsafe { self.segment.write(source, self.offset, writes, waits) };
+        *is_failed |= writes.take_failure().is_some();
+        moved
+    }
+
+    fn flush_all(&self, twin: &mut Twin) -> Result<(), Error> {
+        self.write(twin, true);
+        self.look(twin, &[])?;
+        self.write(twin, true);
+        if take(&mut twin.is_failed) { Err(Error::TransferFailed) } else { Ok(()) }
+    }
+
+    /// The map is about to be gone: a last flush.
+    pub fn close(&self) {
+        let mut twin = self.lock();
+        // If the owner is gone, the stores are lost.
+        let _ = self.flush_all(&mut twin);
+        twin.is_over = true;
     }
 
     /// Fetches what the segment holds, after a flush.
@@ -87,36 +173,31 @@ impl Shadow {
     /// [`Error::TransferFailed`].
     pub fn fetch(&self) -> Result<(), Error> {
         let mut twin = self.lock();
-        self.flush_into(&mut twin)?;
+        self.flush_all(&mut twin)?;
         let mut fresh = vec![0; self.len];
         // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
         self.segment.transfer(unsafe { SharedBytes::new(fresh.as_mut_ptr(), self.len) }, self.offset, true)?;
-        self.adopt(&mut twin, 0, &fresh)
+        self.adopt(&mut twin.bytes, 0, &fresh)
     }
 
     /// The segment holds `fresh` from `at` on. What the program has stored since the last flush
     /// stays in the shadow, and leaves with the next one.
     fn adopt(&self, twin: &mut [u8], at: usize, fresh: &[u8]) -> Result<(), Error> {
-        let all = self.all()?;
-        let mut runs = Vec::new();
-        for begin in (0..fresh.len()).step_by(BLOCK) {
-            let new = &fresh[begin..fresh.len().min(begin + BLOCK)];
-            let then = &mut twin[at + begin..at + begin + new.len()];
-            if new == then {
+        let here = self.all()?.part(at, fresh.len())?;
+        let twin = &mut twin[at..at + fresh.len()];
+        let size = rustix::param::page_size();
+        for begin in (0..fresh.len()).step_by(size) {
+            let end = (begin + size).min(fresh.len());
+            if fresh[begin..end] == twin[begin..end] {
                 continue;
             }
-            runs.clear();
-            differing(0, new, then, &mut runs);
-            for run in runs.drain(..) {
-                let mut now = vec![0; run.len()];
-                all.copy_out(at + begin + run.start, &mut now)?;
-                for (i, byte) in now.iter().enumerate() {
-                    let place = run.start + i;
-                    if *byte == then[place] {
-                        all.copy_in(at + begin + place, &new[place..=place])?;
-                    }
-                    then[place] = new[place];
+            let mut now = vec![0; end - begin];
+            here.copy_out(begin, &mut now)?;
+            for place in (begin..end).filter(|i| fresh[*i] != twin[*i]).collect::<Vec<_>>() {
+                if now[place - begin] == twin[place] {
+                    here.copy_in(place, &fresh[place..=place])?;
                 }
+                twin[place] = fresh[place];
             }
         }
         Ok(())
@@ -130,54 +211,93 @@ impl Shadow {
     pub fn copy(&self, memory: SharedBytes<'_>, at: usize, read: bool) -> Result<(), Error> {
         self.all()?.part(at, memory.len())?;
         let mut twin = self.lock();
-        self.flush_into(&mut twin)?;
+        self.flush_all(&mut twin)?;
         self.segment.transfer(memory, self.offset + at, read)?;
         let mut bytes = vec![0; memory.len()];
         memory.copy_out(0, &mut bytes)?;
-        self.adopt(&mut twin, at, &bytes)
+        self.adopt(&mut twin.bytes, at, &bytes)
     }
 }
 
 impl Stores for Shadow {
     /// It has arrived when this returns; or [`Error::TransferFailed`].
     fn flush(&self) -> Result<(), Error> {
-        self.flush_into(&mut self.lock())
+        self.flush_all(&mut self.lock())
+    }
+
+    fn round(&self, watch: Option<&WriteWatch>) -> Round {
+        let mut twin = match self.twin.try_lock() {
+            Ok(twin) => twin,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Round::Quiet,
+        };
+        let twin = &mut *twin;
+        if twin.is_over {
+            return Round::Idle;
+        }
+        let mut moved = self.write(twin, false);
+        if !twin.writes.is_empty() {
+            return if moved { Round::Moved } else { Round::Quiet };
+        }
+        let is_heard = twin.watched.is_some();
+        if !is_heard {
+            twin.rounds += 1;
+            if twin.rounds * COMPARED < self.len {
+                return Round::Quiet;
+            }
+            twin.rounds = 0;
+        }
+        let cold: Vec<_> = twin.hot.iter().filter(|hot| hot.is_quiet && !hot.has_changed).map(|hot| hot.page).collect();
+        twin.hot.retain(|hot| !hot.is_quiet || hot.has_changed);
+        // Protected before the look: a store behind the look is heard of.
+        if let (Some(watch), Some(pages)) = (watch, &twin.watched) {
+            protect(watch, pages, &cold);
+        }
+        let Ok(found) = self.look(twin, &cold) else { return Round::Idle };
+        twin.hot.iter_mut().for_each(|hot| hot.is_quiet = !take(&mut hot.has_changed));
+        moved |= found;
+        if found {
+            self.write(twin, false);
+        }
+        if self.segment.check().is_err() {
+            // Whatever is stored from now on has nowhere to go.
+            return Round::Idle;
+        }
+        match (moved, is_heard && twin.hot.is_empty() && twin.writes.is_empty()) {
+            (true, _) => Round::Moved,
+            (false, true) => Round::Idle,
+            (false, false) => Round::Quiet,
+        }
+    }
+
+    fn is_watched(&self, pages: Range<u64>) {
+        self.lock().watched = Some(pages);
+    }
+
+    fn is_touched(&self, page: usize) {
+        self.touched().push(page);
+    }
+
+    fn has_touched(&self) -> bool {
+        !self.touched().is_empty()
     }
 }
 
-/// Adds the runs in which `now` and `then` differ; both begin at `begin`.
-fn differing(begin: usize, now: &[u8], then: &[u8], runs: &mut Vec<Run>) {
-    let mut start = None;
-    for (at, differs) in now.iter().zip(then).map(|(a, b)| a != b).chain([false]).enumerate() {
-        match (start, differs) {
-            (None, true) => start = Some(at),
-            (Some(from), false) => {
-                match runs.last_mut() {
-                    // Goes on from the block before.
-                    Some(last) if last.end == begin + from => last.end = begin + at,
-                    _ => runs.push(begin + from..begin + at),
-                }
-                start = None;
-            }
-            _ => {}
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        let twin = self.twin.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !twin.writes.is_empty() {
+            // S2: the engine may still read them. A map that was closed has none.
+            core::mem::forget(take(&mut twin.bytes));
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_are_exactly_the_bytes_that_differ() {
-        let mut runs = Vec::new();
-        differing(0, b"abcdef", b"abXdeX", &mut runs);
-        assert_eq!(runs, [2..3, 5..6]);
-        differing(6, b"XY-", b"---", &mut runs);
-        assert_eq!(runs, [2..3, 5..8]);
-        differing(9, b"--Z", b"---", &mut runs);
-        assert_eq!(runs, [2..3, 5..8, 11..12]);
-        differing(12, b"same", b"same", &mut runs);
-        assert_eq!(runs.len(), 3);
+/// Protects these pages, which rise, of a range: neighbours at once.
+fn protect(watch: &WriteWatch, of: &Range<u64>, pages: &[usize]) {
+    let size = rustix::param::page_size() as u64;
+    for run in pages.chunk_by(|page, next| page + 1 == *next) {
+        let begin = of.start + run[0] as u64 * size;
+        watch.protect(&(begin..begin + run.len() as u64 * size));
     }
 }

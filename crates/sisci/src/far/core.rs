@@ -8,7 +8,7 @@ use super::export::{ExportId, Exported, Handled, Said};
 use super::message::{HEAD_BYTES, Head, Kind, LIMIT, VERSION, WORDS};
 use super::name::who_asks;
 use super::session::{Granted, News, Phase, Session, SessionId, Side};
-use super::transfer::{TransferId, Transfers};
+use super::transfer::{TransferId, Transfers, Writes};
 use crate::error::Error;
 use crate::message::DATA_MAX;
 use crate::reason::Reason;
@@ -179,6 +179,30 @@ impl Core {
     /// How a transfer ended, once; `None` while it goes on.
     pub fn end_transfer<W: Wire>(&mut self, engine: &mut Engine<W>, name: TransferId, memory: SharedBytes<'_>, read: bool) -> Option<Result<(), Error>> {
         self.transfers.end(engine, &self.sessions, name, memory, read)
+    }
+
+    /// Goes on with writes of parts of `source` to the segment of a connection, at `offset` and
+    /// on. Whether some were begun or have ended.
+    ///
+    /// # Safety
+    /// `source` stays mapped until no write is on its way.
+    pub unsafe fn write<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId, source: SharedBytes<'_>, offset: usize, writes: &mut Writes) -> bool {
+        let mut moved = false;
+        while let Some((name, part)) = writes.oldest(source) {
+            let Some(result) = self.end_transfer(engine, name, part, false) else { break };
+            writes.has_ended(result);
+            moved = true;
+        }
+        while let Some((at, part)) = writes.next(source) {
+            // SAFETY: the caller's.
+            match unsafe { self.begin_transfer(engine, id, part, offset + at, false) } {
+                Ok(Some(name)) => writes.has_begun(name),
+                Ok(None) => break,
+                Err(error) => writes.has_failed(error),
+            }
+            moved = true;
+        }
+        moved
     }
 
     fn message<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId, words: &[u64], lies: (*const u8, usize), now: Instant) {

@@ -12,6 +12,8 @@ use bellwire_memory::bytes::SharedBytes;
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, MemHandle, Operation, PtagHandle, Segment, SendRequest};
+use core::ops::Range;
+use std::collections::VecDeque;
 
 /// Longest transfer.
 pub(crate) const BYTES_MAX: usize = 1 << 26;
@@ -20,6 +22,10 @@ const TRANSFERS_MAX: usize = 1 << 12;
 /// Slots for short transfers, and their bytes.
 const SLOTS: usize = 16;
 const SLOT_BYTES: usize = 16 << 10;
+
+/// Writes of one source that are under way at a time. Fences have credits of their own; some are
+/// left to others.
+const UNDER_WAY: usize = 32;
 
 /// Names a transfer.
 pub(crate) type TransferId = Handle<Transfer>;
@@ -182,5 +188,65 @@ impl Transfers {
         }
         self.all.remove(name);
         Some(result)
+    }
+}
+
+/// Writes of parts of one source, in their order: those that wait, and those on their way. When one
+/// has failed, those behind it are not begun.
+#[derive(Default)]
+pub(crate) struct Writes {
+    waiting: VecDeque<Range<usize>>,
+    begun: VecDeque<(TransferId, Range<usize>)>,
+    failed: Option<Error>,
+}
+
+impl Writes {
+    /// Adds a part.
+    pub fn add(&mut self, part: Range<usize>) {
+        let pieces = part.clone().step_by(BYTES_MAX).map(|at| at..part.end.min(at + BYTES_MAX));
+        self.waiting.extend(pieces);
+    }
+
+    /// Whether none waits or is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.begun.is_empty()
+    }
+
+    /// Why one has failed, if one has since the last call.
+    pub fn take_failure(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+
+    /// Nothing is known of them any more.
+    pub(super) fn give_up(&mut self) {
+        self.begun.clear();
+        self.has_failed(Error::TransferFailed);
+    }
+
+    pub(super) fn oldest<'a>(&self, source: SharedBytes<'a>) -> Option<(TransferId, SharedBytes<'a>)> {
+        let (name, part) = self.begun.front()?;
+        Some((*name, source.part(part.start, part.len()).ok()?))
+    }
+
+    pub(super) fn has_ended(&mut self, result: Result<(), Error>) {
+        self.begun.pop_front();
+        if let Err(error) = result {
+            self.has_failed(error);
+        }
+    }
+
+    /// The next to begin, and where it lies.
+    pub(super) fn next<'a>(&mut self, source: SharedBytes<'a>) -> Option<(usize, SharedBytes<'a>)> {
+        let part = self.waiting.front().filter(|_| self.begun.len() < UNDER_WAY)?;
+        Some((part.start, source.part(part.start, part.len()).ok()?))
+    }
+
+    pub(super) fn has_begun(&mut self, name: TransferId) {
+        self.begun.extend(self.waiting.pop_front().map(|part| (name, part)));
+    }
+
+    pub(super) fn has_failed(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+        self.waiting.clear();
     }
 }
