@@ -2,8 +2,9 @@
 //! Active Messages (AM-II) on the public calls of the VI Provider Library alone (AMVIA).
 //!
 //! `bellwire-am` carries Active Messages by calls of the engine that VIPL does not have. This crate
-//! carries the same by VIPL's, loaded at run time from `libvipl.so.1`, so that what VI primitives
-//! cost Active Messages can be measured. `libbellwire_am` uses it if `BELLWIRE_AM` says so.
+//! carries the same by VIPL's (`bellwire-vipl-calls`), loaded at run time from `libvipl.so.1`, so
+//! that what VI primitives cost Active Messages can be measured. `libbellwire_am` uses it if
+//! `BELLWIRE_AM` says so.
 //!
 //! Mapping v3: a pair of endpoints has one VI (a *MAP object*), `2k` send buffers and `2k + 1`
 //! receive buffers for `k` requests each way; a bundle has two completion queues. Short and medium
@@ -18,7 +19,6 @@
 //!
 //! | file | concern |
 //! |---|---|
-//! | `vipl.rs` | the library's calls |
 //! | `mapping.rs` | what the environment asks for |
 //! | `device.rs`, `shared.rs` | the NIC, and where endpoints are |
 //! | `accept.rs`, `join.rs`, `connect.rs` | connections that others ask for, and that are asked for |
@@ -29,7 +29,6 @@
 //! | `map.rs`, `lane.rs`, `queues.rs` | a MAP object, its VIs, a bundle's completion queues |
 //! | `vi.rs`, `carrying.rs`, `buffers.rs` | a VI with memory; what its users say to it; messages by send and receive |
 //! | `written.rs`, `ring.rs` | v2: messages by RDMA write, and where it may be written |
-//! | `probe.rs` | marks on a message's way, for those who measure |
 //! | `endpoint.rs`, `record.rs`, `delivery.rs`, `head.rs`, `name.rs` | tables; requests that are out; messages that have come, and as bytes; names |
 //!
 //! The calls on a message's way are never inlined, so that they lie apart from the native layer's
@@ -62,7 +61,6 @@ mod moving;
 mod name;
 mod objects;
 mod poll;
-pub mod probe;
 mod queues;
 mod record;
 mod ring;
@@ -70,8 +68,12 @@ mod send;
 mod shared;
 mod stream;
 mod vi;
-mod vipl;
 mod written;
+
+pub use bellwire_vipl_calls::probe;
+
+/// The library's calls.
+pub(crate) use bellwire_vipl_calls as vipl;
 
 pub use device::{Device, Region};
 pub use mapping::{CREDITS_DEFAULT, CREDITS_MAX, Mapping, from_env};

@@ -19,6 +19,16 @@ const FILL_BYTES: usize = 4096;
 enum Way<'a> {
     Mapped { pid: u32, window: &'a Window, entry: &'a PeerEntry },
     Messages { net: &'a Net, rank: u32 },
+    Vi { net: &'a Net, rank: u32 },
+}
+
+/// What a copy has come to.
+enum Copied<'a> {
+    Done,
+    /// Nothing is done: the place is reached by messages.
+    Messages(&'a Net, u32),
+    /// Nothing is done: the place is reached by VIs.
+    Vi(&'a Net, u32),
 }
 
 impl Way<'_> {
@@ -49,16 +59,17 @@ impl Process {
         match (self.peers.get(process as usize), &self.net) {
             (Some(Peer::Mapped { pid, window, entry }), _) => Ok(Way::Mapped { pid: *pid, window, entry }),
             (Some(Peer::Far), Some(net)) => Ok(Way::Messages { net, rank: process as u32 }),
-            (Some(Peer::Far), None) | (None, _) => Err(Error::NoSuchProcess(process)),
+            (Some(Peer::Vi), Some(net)) => Ok(Way::Vi { net, rank: process as u32 }),
+            (Some(Peer::Far | Peer::Vi), None) | (None, _) => Err(Error::NoSuchProcess(process)),
         }
     }
 
     /// Copies between memory of this process and a global place on this host, whole or in part with
-    /// an error. `Ok(Some(..))`: it is elsewhere, and nothing is done.
+    /// an error, unless it is elsewhere.
     ///
     /// # Safety
     /// The `bytes` bytes at `here` may be read or, for [`Direction::In`], written.
-    unsafe fn copy(&self, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Option<(&Net, u32)>, Error> {
+    unsafe fn copy(&self, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Copied<'_>, Error> {
         // SAFETY: the caller's promise.
         unsafe { Self::copy_by(self.way(pointer, bytes)?, direction, pointer, here, bytes) }
     }
@@ -67,23 +78,24 @@ impl Process {
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
-    unsafe fn copy_by<'a>(way: Way<'a>, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Option<(&'a Net, u32)>, Error> {
+    unsafe fn copy_by<'a>(way: Way<'a>, direction: Direction, pointer: u64, here: *mut u8, bytes: usize) -> Result<Copied<'a>, Error> {
         let address = layout::address_of(pointer);
         if bytes == 0 {
-            return Ok(None);
+            return Ok(Copied::Done);
         }
         let Some(there) = way.mapped(address, bytes as u64) else {
             return match way {
-                Way::Messages { net, rank } => Ok(Some((net, rank))),
+                Way::Messages { net, rank } => Ok(Copied::Messages(net, rank)),
+                Way::Vi { net, rank } => Ok(Copied::Vi(net, rank)),
                 // SAFETY: the caller's promise.
-                Way::Mapped { pid, .. } => unsafe { far::copy(direction, pid, address, here, bytes) }.map(|()| None),
+                Way::Mapped { pid, .. } => unsafe { far::copy(direction, pid, address, here, bytes) }.map(|()| Copied::Done),
             };
         };
         let (from, to) = if direction == Direction::In { (there.cast_const(), here) } else { (here.cast_const(), there) };
         // SAFETY: `there` is mapped for so many bytes (G1), `here` by the caller's promise. They
         // may overlap: a program may copy onto itself.
         unsafe { bellwire_memory::bytes::copy_any(to, from, bytes) };
-        Ok(None)
+        Ok(Copied::Done)
     }
 
     /// Reads: the bytes are there when it returns.
@@ -98,8 +110,10 @@ impl Process {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages.
-            Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
-            None => Ok(()),
+            Copied::Messages(net, rank) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
+            Copied::Vi(net, rank) => unsafe { net.vi_read(rank, layout::address_of(pointer), to, bytes) },
+            Copied::Done => Ok(()),
         }
     }
 
@@ -114,8 +128,10 @@ impl Process {
         // SAFETY: the caller's promise.
         match unsafe { Self::copy_by(self.way_to(pointer)?, Direction::In, pointer, to, bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages.
-            Some((net, rank)) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
-            None => Ok(()),
+            Copied::Messages(net, rank) => unsafe { net.read(rank, layout::address_of(pointer), to, bytes) },
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
+            Copied::Vi(net, rank) => unsafe { net.vi_read(rank, layout::address_of(pointer), to, bytes) },
+            Copied::Done => Ok(()),
         }
     }
 
@@ -143,8 +159,10 @@ impl Process {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
-            Some((net, rank)) => unsafe { net.get_probed::<P>(rank, layout::address_of(pointer), to, bytes) },
-            None => Ok(()),
+            Copied::Messages(net, rank) => unsafe { net.get_probed::<P>(rank, layout::address_of(pointer), to, bytes) },
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
+            Copied::Vi(net, rank) => unsafe { net.vi_get(rank, layout::address_of(pointer), to, bytes) },
+            Copied::Done => Ok(()),
         }
     }
 
@@ -159,8 +177,10 @@ impl Process {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
-            Some((net, rank)) => unsafe { net.write(rank, layout::address_of(pointer), from, bytes) },
-            None => Ok(()),
+            Copied::Messages(net, rank) => unsafe { net.write(rank, layout::address_of(pointer), from, bytes) },
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
+            Copied::Vi(net, rank) => unsafe { net.vi_write(rank, layout::address_of(pointer), from, bytes) },
+            Copied::Done => Ok(()),
         }
     }
 
@@ -176,8 +196,10 @@ impl Process {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
-            Some((net, rank)) => unsafe { net.put(rank, layout::address_of(pointer), from, bytes) },
-            None => Ok(()),
+            Copied::Messages(net, rank) => unsafe { net.put(rank, layout::address_of(pointer), from, bytes) },
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
+            Copied::Vi(net, rank) => unsafe { net.vi_put(rank, layout::address_of(pointer), from, bytes) },
+            Copied::Done => Ok(()),
         }
     }
 
@@ -191,9 +213,12 @@ impl Process {
     /// The `bytes` bytes at `from` may be read; G3 for the place.
     pub unsafe fn store(&self, pointer: u64, from: *const u8, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        if let Some((net, rank)) = unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
+        match unsafe { self.copy(Direction::Out, pointer, from.cast_mut(), bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
-            return unsafe { net.store(rank, layout::address_of(pointer), from, bytes) };
+            Copied::Messages(net, rank) => return unsafe { net.store(rank, layout::address_of(pointer), from, bytes) },
+            // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.
+            Copied::Vi(net, rank) => return unsafe { net.vi_store(rank, layout::address_of(pointer), from, bytes) },
+            Copied::Done => {}
         }
         if let Way::Mapped { entry, .. } = self.way(pointer, bytes)? {
             // SAFETY: a word of the control area that this process alone writes (G1).
@@ -240,6 +265,7 @@ impl Process {
         }
         match way {
             Way::Messages { net, rank } => net.probe(rank, address, bytes),
+            Way::Vi { net, rank } => net.vi_settle(rank).and_then(|()| net.probe(rank, address, bytes)),
             Way::Mapped { pid, .. } => [0, bytes as u64 - 1].into_iter().try_for_each(|at| {
                 let mut byte = 0u8;
                 // SAFETY: one byte of ours.
@@ -259,8 +285,10 @@ impl Process {
     pub unsafe fn call(&self, pointer: u64, function: u64, argument: i64) -> Result<i64, Error> {
         let way = self.way(pointer, 1)?;
         let address = layout::address_of(pointer);
-        if let Way::Messages { net, rank } = way {
-            return net.call(rank, address, function, argument);
+        match way {
+            Way::Messages { net, rank } => return net.call(rank, address, function, argument),
+            Way::Vi { net, rank } => return net.vi_settle(rank).and_then(|()| net.call(rank, address, function, argument)),
+            Way::Mapped { .. } => {}
         }
         let place = way.mapped(address, 1).ok_or(Error::NoMemoryThere)?;
         let owner = self.group.index_of(layout::process_of(pointer) as u32).ok_or(Error::NoMemoryThere)?;
@@ -285,6 +313,7 @@ impl Process {
         }
         match way {
             Way::Messages { net, rank } => net.atomic(rank, address, (operation, bytes), (operand, expected)),
+            Way::Vi { net, rank } => net.vi_settle(rank).and_then(|()| net.atomic(rank, address, (operation, bytes), (operand, expected))),
             Way::Mapped { .. } => {
                 let word = way.mapped(address, bytes as u64).ok_or(Error::NoMemoryThere)?;
                 // SAFETY: aligned and mapped (G1); the caller's promise (G3).

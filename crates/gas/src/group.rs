@@ -19,13 +19,25 @@ pub struct Group {
 }
 
 impl Group {
-    /// Collective. `is_apart`: this process shares memory with nobody.
+    /// Collective. `apart`: this process shares memory with nobody, by this word of how accesses go
+    /// instead, which is the same in all processes or none.
     ///
     /// # Errors
-    /// [`Error::Job`].
-    pub fn find(job: &Job, is_apart: bool) -> Result<Self, Error> {
-        let mine = if is_apart { job.rank().to_string() } else { host() };
-        Ok(Self::of(job.rank(), &job.all_gather(mine.as_bytes())?))
+    /// [`Error::Job`]; [`Error::Nic`]: the processes differ.
+    pub fn find(job: &Job, apart: Option<&str>) -> Result<Self, Error> {
+        let mine = apart.map_or_else(host, |way| format!("{way}/{}", job.rank()));
+        let all = job.all_gather(mine.as_bytes())?;
+        if let Some(other) = Self::differs(apart.unwrap_or_default(), &all) {
+            return Err(Error::Nic(format!("process {other} of the job has another BELLWIRE_GAS than this one")));
+        }
+        Ok(Self::of(job.rank(), &all))
+    }
+
+    /// A process whose accesses go by VIs, if those of this one do not, or not in the same way.
+    fn differs(mine: &str, hosts: &[Vec<u8>]) -> Option<usize> {
+        let way = |host: &str| host.split_once('/').map_or("", |(way, _)| way).to_owned();
+        let is_by_vis = |way: &str| way.starts_with("vi");
+        hosts.iter().map(|host| way(&String::from_utf8_lossy(host))).position(|way| (is_by_vis(&way) || is_by_vis(mine)) && way != mine)
     }
 
     fn of(rank: u32, hosts: &[Vec<u8>]) -> Self {
@@ -70,6 +82,16 @@ mod tests {
         assert_eq!(Group::of(1, &hosts), Group { members: vec![1], index: 0 });
         let group = Group::of(0, &hosts);
         assert_eq!((group.size(), group.leader(), group.index_of(2), group.index_of(1)), (2, 0, Some(1), None));
+    }
+
+    #[test]
+    fn processes_agree_on_the_way_of_accesses() {
+        let hosts = |ways: &[&str]| ways.iter().map(|way| way.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(Group::differs("vi1", &hosts(&["vi1/0", "vi1/1"])), None);
+        assert_eq!(Group::differs("vi1", &hosts(&["vi1/0", "vi2/1"])), Some(1));
+        assert_eq!(Group::differs("vi1", &hosts(&["b007/host/1/2", "vi1/1"])), Some(0));
+        assert_eq!(Group::differs("", &hosts(&["b007/host/1/2", "vi1/1"])), Some(1));
+        assert_eq!(Group::differs("", &hosts(&["b007/host/1/2", "off/1"])), None);
     }
 
     #[test]

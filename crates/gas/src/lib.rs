@@ -29,6 +29,7 @@
 //! | `far.rs` | places that are not mapped |
 //! | `fault.rs` | a touch of a hole in an alias, told plainly |
 //! | `net.rs` | all other processes: messages |
+//! | `net/vi.rs` | the same by VIs of libvipl, if `BELLWIRE_GAS` says so |
 //! | `probe.rs` | steps of a get by messages, for measuring programs |
 //! | `process.rs`, `access.rs`, `together.rs` | [`Process`]: the processes of the job; accesses; completion and collective calls |
 //!

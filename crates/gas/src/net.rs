@@ -15,6 +15,7 @@
 //! | `rounds.rs` | what a collective call sends to whom |
 //! | `driven.rs` | the machine as the NIC's helper thread drives it while the program computes |
 //! | `machine.rs` | the machine without a NIC, for fuzzers |
+//! | `vi.rs` | words and bulk data by VIs of libvipl instead (`crates/gasvia`) |
 //!
 //! Here is the machine on a NIC: trying again, sleeping. The machine lives under the NIC's token
 //! ([`Station`]). Every call of the program moves traffic of both directions while it waits;
@@ -37,6 +38,7 @@ mod pack;
 mod parts;
 mod peer;
 mod rounds;
+mod vi;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,6 +52,7 @@ use bellwire_via::{Engine, InboxHandle, Nic};
 
 use self::core::Core;
 pub use self::memory::Atomic;
+pub(crate) use self::vi::version;
 use crate::call::Lock;
 use crate::error::{Death, Error, Trouble};
 use crate::probe::{Off, Probe};
@@ -73,6 +76,8 @@ pub struct Net {
     inbox: InboxHandle,
     /// See [`Core::served`].
     served: Arc<AtomicU32>,
+    /// The VIs by which accesses go instead, if there are any.
+    beside: Option<bellwire_gasvia::Station<memory::Memory>>,
 }
 
 impl std::fmt::Debug for Net {
@@ -82,9 +87,16 @@ impl std::fmt::Debug for Net {
 }
 
 /// How the NIC of a process is opened whose job spans hosts, or whose processes are kept apart.
-pub fn config(is_on_several_hosts: bool) -> Result<NicConfig, Error> {
+///
+/// # Errors
+/// [`Error::Nic`]: the environment does not allow it.
+pub fn config(is_on_several_hosts: bool, is_by_vis: bool) -> Result<NicConfig, Error> {
     let mut config = NicConfig::from_env().map_err(|error| Error::Nic(error.to_string()))?;
     if is_on_several_hosts && std::env::var_os("BELLWIRE_ADDRESS").is_none() {
+        if is_by_vis {
+            // libvipl reads it too.
+            return Err(Error::Nic("this job is on several hosts: with BELLWIRE_GAS=vi set BELLWIRE_ADDRESS=auto".to_owned()));
+        }
         let address = address_from("auto")
             .ok_or_else(|| Error::Nic("this job is on several hosts, and this one has no address for others: set BELLWIRE_ADDRESS".to_owned()))?;
         config.host = host_address(address);
@@ -119,7 +131,7 @@ impl Net {
             engine.set_now(clock());
             core.connect(engine).map_err(Error::from)
         })?;
-        let net = Self { station, inbox, served };
+        let net = Self { station, inbox, served, beside: None };
         net.meet()?;
         Ok(net)
     }
@@ -203,6 +215,12 @@ impl Net {
 
     /// As [`sleep`](Self::sleep); also until more connection requests have come than those `seen`.
     fn sleep_from(&self, seen: u64, served: u32, slice: Duration) -> Result<(), Error> {
+        let slice = match self.poll_beside() {
+            Some(true) => return Ok(()),
+            // Its messages do not ring here.
+            Some(false) => slice.min(SLICE_UNRUNG),
+            None => slice,
+        };
         // Relaxed: asked under the token, under which the helper counts; then it rouses sleepers.
         let until = || self.served.load(Ordering::Relaxed) != served;
         match self.station.sleep(self.inbox, seen, Some(slice), until) {
@@ -215,6 +233,7 @@ impl Net {
     /// the connections end.
     pub fn leave(self, status: i32) {
         let end = Instant::now() + if status == 0 { FAREWELL } else { Duration::ZERO };
+        self.finish_beside(end);
         {
             let mut core = self.core();
             core.is_leaving = true;

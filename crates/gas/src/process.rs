@@ -46,6 +46,8 @@ pub(crate) enum Peer {
     Mapped { pid: u32, window: Window, entry: PeerEntry },
     /// It is reached by messages.
     Far,
+    /// It is reached by VIs of libvipl.
+    Vi,
 }
 
 /// This process in global memory.
@@ -109,8 +111,10 @@ impl Process {
             return Err(Error::Twice);
         }
         let symmetric = setting("BELLWIRE_GAS_SYMMETRIC_MIB", SYMMETRIC_MIB, WINDOW_END - SYMMETRIC_BASE)?;
-        let config = if job.size() > 1 { Some(net::config(job.local_size() < job.size())?) } else { None };
-        let group = Group::find(&job, config.as_ref().is_some_and(|config| !config.shm))?;
+        let vi = net::version()?;
+        let config = if job.size() > 1 { Some(net::config(job.local_size() < job.size(), vi.is_some())?) } else { None };
+        let apart = config.as_ref().and_then(|config| vi.map(|(name, _)| name).or((!config.shm).then_some("off")));
+        let group = Group::find(&job, apart)?;
         if group.size() > layout::PROCESSES_MAX {
             return Err(Error::TooMany(group.size()));
         }
@@ -127,13 +131,17 @@ impl Process {
         // The launcher's barrier: it knows when a process dies on the way.
         job.barrier()?;
         reserve_aliases(group.size())?;
-        let peers = (0..job.size()).map(|rank| Peer::find(&control, memfd.as_fd(), file, &group, rank)).collect::<Result<Vec<_>, _>>()?;
+        let far = || if vi.is_some() { Peer::Vi } else { Peer::Far };
+        let peers = (0..job.size()).map(|rank| Peer::find(&control, memfd.as_fd(), file, &group, rank, far)).collect::<Result<Vec<_>, _>>()?;
         fault::watch(job.rank(), &group.members);
         // Threads only now: nothing may have been allocated while the heap moved.
         let config = config.filter(|_| group.size() < job.size());
-        let net = config
-            .map(|config| Net::open((job.rank(), job.size()), config, (window, control.lock(group.index)), |block| Ok(job.all_gather(block)?)))
-            .transpose()?;
+        let (of, gather) = ((job.rank(), job.size()), |block: &[u8]| Ok(job.all_gather(block)?));
+        let memory = || (window, control.lock(group.index));
+        let mut net = config.map(|config| Net::open(of, config, memory(), gather)).transpose()?;
+        if let (Some(net), Some((_, version))) = (&mut net, vi) {
+            net.open_vis(version, of, memory(), gather)?;
+        }
         let (together, each) = layout::arenas(symmetric, job.size());
         let arena = Symmetric::new(SYMMETRIC_BASE + together + u64::from(job.rank()) * each, each);
         Ok(Self { job, control, group, peers, net, symmetric: Symmetric::new(SYMMETRIC_BASE, together), arena, taken: 0, own: window.symmetric, limits: None })
@@ -153,7 +161,7 @@ impl Process {
     pub fn entry(&self, process: u32) -> PeerEntry {
         match self.peers.get(process as usize) {
             Some(Peer::Mapped { entry, .. }) => *entry,
-            Some(Peer::Far) | None => PeerEntry { origin: 0, limit: 0, base: std::ptr::null_mut(), arrived: std::ptr::null_mut() },
+            Some(Peer::Far | Peer::Vi) | None => PeerEntry { origin: 0, limit: 0, base: std::ptr::null_mut(), arrived: std::ptr::null_mut() },
         }
     }
 
@@ -179,8 +187,8 @@ impl Process {
 }
 
 impl Peer {
-    fn find(control: &Control, memfd: BorrowedFd<'_>, file: File, group: &Group, rank: u32) -> Result<Self, Error> {
-        let Some(index) = group.index_of(rank) else { return Ok(Self::Far) };
+    fn find(control: &Control, memfd: BorrowedFd<'_>, file: File, group: &Group, rank: u32, far: impl Fn() -> Self) -> Result<Self, Error> {
+        let Some(index) = group.index_of(rank) else { return Ok(far()) };
         let (pid, window) = control.published(index);
         if !window.is_sound() {
             return Err(Error::Misfit(rank));
@@ -217,14 +225,14 @@ fn setting(name: &'static str, default_mib: u64, bytes_max: u64) -> Result<u64, 
 }
 
 /// The calls with a probe; else as those without. Of places that are mapped here, and where all
-/// memory is, nothing is marked.
+/// memory is, nothing is marked, nor of accesses by VIs.
 impl Process {
     /// As [`sync`](Self::sync).
     ///
     /// # Errors
     /// As there.
     pub fn sync_probed<P: Probe>(&self) -> Result<(), Error> {
-        self.net.as_ref().map_or(Ok(()), |net| net.sync_probed::<P>())
+        self.net.as_ref().map_or(Ok(()), |net| if net.is_by_vis() { net.sync_all() } else { net.sync_probed::<P>() })
     }
 
     /// Answers another process until it has got from here `gets` times in all. Nothing to do if its
@@ -233,6 +241,6 @@ impl Process {
     /// # Errors
     /// As for [`sync`](Self::sync).
     pub fn answer_probed<P: Probe>(&self, process: u32, gets: u32) -> Result<(), Error> {
-        self.net.as_ref().map_or(Ok(()), |net| net.answer_probed::<P>(process, gets))
+        self.net.as_ref().map_or(Ok(()), |net| if net.is_by_vis() { net.vi_serve(gets) } else { net.answer_probed::<P>(process, gets) })
     }
 }

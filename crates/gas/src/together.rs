@@ -24,7 +24,7 @@ impl Process {
     pub fn sync(&self) -> Result<(), Error> {
         // SeqCst: puts before whatever this process reads next; pairs with the same in the others.
         fence(Ordering::SeqCst);
-        self.net.as_ref().map_or(Ok(()), Net::sync)
+        self.net.as_ref().map_or(Ok(()), Net::sync_all)
     }
 
     /// Whether gets and puts are complete.
@@ -34,7 +34,7 @@ impl Process {
     pub fn is_sync(&self) -> Result<bool, Error> {
         // SeqCst: as in `sync`.
         fence(Ordering::SeqCst);
-        self.net.as_ref().map_or(Ok(true), Net::is_sync)
+        self.net.as_ref().map_or(Ok(true), |net| if net.is_by_vis() { net.vi_is_sync() } else { net.is_sync() })
     }
 
     /// Waits for all processes. What they have put and stored before is in place then.
@@ -47,6 +47,7 @@ impl Process {
         match &self.net {
             None => self.control.barrier().map_err(|left| self.left(left)),
             Some(net) => {
+                net.vi_flush()?;
                 net.flush()?;
                 net.gather(None).map(drop)
             }
@@ -63,7 +64,8 @@ impl Process {
             None => self.control.wait_stored(end).map_err(|left| self.left(left))?,
             // A process that shares memory with this one does not ring.
             Some(net) => {
-                net.wait_stored(self.group.size() == 1, |by_messages| self.control.stored().wrapping_add(by_messages).wrapping_sub(end).cast_signed() >= 0)?
+                let stored = |by_messages: u64| self.control.stored().wrapping_add(by_messages).wrapping_add(net.vi_stored());
+                net.wait_stored(self.group.size() == 1, |by_messages| stored(by_messages).wrapping_sub(end).cast_signed() >= 0)?;
             }
         }
         self.taken = end;
@@ -71,7 +73,7 @@ impl Process {
     }
 
     fn stored(&self) -> u64 {
-        self.control.stored().wrapping_add(self.net.as_ref().map_or(0, Net::stored))
+        self.control.stored().wrapping_add(self.net.as_ref().map_or(0, |net| net.stored().wrapping_add(net.vi_stored())))
     }
 
     /// Bytes stored here that are not taken off the count.
@@ -132,6 +134,7 @@ impl Process {
     /// If `mine` is longer than a line of the control area, or `all` does not fit.
     pub fn exchange(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), Error> {
         let Some(net) = &self.net else { return self.control.exchange(mine, all).map_err(|left| self.left(left)) };
+        net.vi_flush()?;
         assert!(all.len() == mine.len() * self.job.size() as usize, "room for everybody's");
         for (to, block) in all.chunks_exact_mut(mine.len().max(1)).zip(net.gather(Some(mine))?) {
             // All programs of a job give blocks of the same length; a block of another is cut or
@@ -150,6 +153,7 @@ impl Process {
             return Err(Error::NoSuchProcess(u64::from(root)));
         }
         let Some(net) = &self.net else { return self.control.broadcast(data, root).map_err(|left| self.left(left)) };
+        net.vi_flush()?;
         if data.len() > Net::BLOCK_BYTES_MAX {
             return self.broadcast_long(net, data, root);
         }

@@ -8,7 +8,7 @@ use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::bytes;
 
 use crate::call::{self, Lock};
-use crate::error::Error;
+use crate::error::{Error, Why};
 use crate::far::{self, Direction};
 use crate::window::Window;
 
@@ -142,6 +142,23 @@ impl Memory {
             return Ok(());
         }
         [address, address.wrapping_add(bytes - 1)].into_iter().try_for_each(|at| self.read(at, &mut [0]))
+    }
+}
+
+impl bellwire_gasvia::Memory for Memory {
+    fn find(&self, address: u64, bytes: usize) -> Option<*mut u8> {
+        self.find(address, bytes)
+    }
+
+    unsafe fn read(&self, address: u64, to: *mut u8, bytes: usize) -> Result<(), u8> {
+        // SAFETY: the caller's: a buffer of this process, which nobody else uses meanwhile.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, bytes) };
+        self.read(address, to).map_err(|error| Why::of(&error) as u8)
+    }
+
+    unsafe fn write(&self, address: u64, from: *const u8, bytes: usize) -> Result<(), u8> {
+        // SAFETY: the caller's.
+        unsafe { self.write(address, from, bytes) }.map_err(|error| Why::of(&error) as u8)
     }
 }
 

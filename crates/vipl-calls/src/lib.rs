@@ -1,38 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The public C interface of libvipl, `vipl.h` and `viplx.h`, found and loaded at run time: the one
-//! way on which this crate reaches a network.
+//! The public C interface of libvipl, `vipl.h` and `viplx.h`, found and loaded at run time, for the
+//! layers that reach a network by it alone: Active Messages (`bellwire-amvia`) and Split-C
+//! (`bellwire-gasvia`). `probe.rs` has the marks on a message's way that both make for those who
+//! measure.
 //!
 //! Invariant V1: the functions are those of the headers, for the library's name promises its ABI;
 //! it is never unloaded. A pointer that is passed is to a live object of the type that the header
 //! names. Handles are numbers; a stale one gives `VIP_INVALID_PARAMETER`.
 
+pub mod probe;
+
 use std::ffi::{c_char, c_int, c_ulong, c_ushort, c_void};
 use std::path::{Path, PathBuf};
 
-pub(crate) use bellwire_vipl_abi::{Descriptor, Segment, code};
+pub use bellwire_vipl_abi::{Descriptor, Segment, code};
 use bellwire_vipl_abi::{FILE_NAMES, MemAttributes, NicAttributes, ViAttributes, control, load, within};
 
-pub(crate) const RELIABLE_DELIVERY: c_ushort = 2;
-pub(crate) const CONTROL_SEND: u16 = control::OP_SENDRECV;
-pub(crate) const CONTROL_RDMA_WRITE: u16 = control::OP_RDMAWRITE;
-pub(crate) const CONTROL_IMMEDIATE: u16 = control::IMMEDIATE;
+/// `VIP_SERVICE_RELIABLE_DELIVERY`.
+pub const RELIABLE_DELIVERY: c_ushort = 2;
+/// `VIP_CONTROL_OP_SENDRECV`.
+pub const CONTROL_SEND: u16 = control::OP_SENDRECV;
+/// `VIP_CONTROL_OP_RDMAWRITE`.
+pub const CONTROL_RDMA_WRITE: u16 = control::OP_RDMAWRITE;
+/// `VIP_CONTROL_IMMEDIATE`.
+pub const CONTROL_IMMEDIATE: u16 = control::IMMEDIATE;
 /// `VIP_STATUS_OP_MASK` with `VIP_STATUS_IMMEDIATE`, and what they are of a receive that an RDMA
 /// write with immediate data has taken.
-pub(crate) const STATUS_OP_MASK: u32 = 0xF_0000;
-pub(crate) const STATUS_WRITTEN: u32 = 0xB_0000;
-pub(crate) const INFINITE: c_ulong = 0xFFFF_FFFF;
-/// `VIPX_BY_PEER`, `VIPX_CAUSE_DISCONNECTED`.
-pub(crate) const BY_PEER: u32 = 2;
-pub(crate) const CAUSE_DISCONNECTED: u32 = 16;
+pub const STATUS_OP_MASK: u32 = 0xF_0000;
+/// See [`STATUS_OP_MASK`].
+pub const STATUS_WRITTEN: u32 = 0xB_0000;
+/// `VIP_INFINITE`.
+pub const INFINITE: c_ulong = 0xFFFF_FFFF;
+/// `VIPX_BY_PEER`.
+pub const BY_PEER: u32 = 2;
+/// `VIPX_CAUSE_DISCONNECTED`.
+pub const CAUSE_DISCONNECTED: u32 = 16;
 
 /// A handle, which is a number in pointer's clothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Handle(usize);
+pub struct Handle(usize);
 
 impl Handle {
-    pub(crate) const NONE: Self = Self(0);
+    /// No handle.
+    pub const NONE: Self = Self(0);
 
-    pub(crate) fn raw(self) -> *mut c_void {
+    /// As the library takes it.
+    pub fn raw(self) -> *mut c_void {
         core::ptr::without_provenance_mut(self.0)
     }
 }
@@ -51,21 +64,20 @@ const _: () = assert!(size_of::<CauseInfo>() == 128);
 
 const HOST_BYTES_MAX: usize = 18;
 /// Longest discriminator.
-pub(crate) const DISCRIMINATOR_BYTES_MAX: usize = 64;
+pub const DISCRIMINATOR_BYTES_MAX: usize = 64;
 
 /// `VIP_NET_ADDRESS` with the room behind it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-pub(crate) struct Address {
+pub struct Address {
     host_len: u16,
     discriminator_len: u16,
     bytes: [u8; HOST_BYTES_MAX + DISCRIMINATOR_BYTES_MAX],
 }
 
 impl Address {
-    /// An address. Both parts are cut at their greatest length; no caller in this crate has longer
-    /// ones.
-    pub(crate) fn new(host: &[u8], discriminator: &[u8]) -> Self {
+    /// An address. Both parts are cut at their greatest length; no caller has longer ones.
+    pub fn new(host: &[u8], discriminator: &[u8]) -> Self {
         let (host, discriminator) = (&host[..host.len().min(HOST_BYTES_MAX)], &discriminator[..discriminator.len().min(DISCRIMINATOR_BYTES_MAX)]);
         let mut bytes = [0; HOST_BYTES_MAX + DISCRIMINATOR_BYTES_MAX];
         bytes[..host.len()].copy_from_slice(host);
@@ -79,7 +91,7 @@ impl Address {
     }
 
     /// The discriminator.
-    pub(crate) fn discriminator(&self) -> &[u8] {
+    pub fn discriminator(&self) -> &[u8] {
         let (host, discriminator) = (usize::from(self.host_len), usize::from(self.discriminator_len));
         self.bytes.get(host..host + discriminator).unwrap_or_default()
     }
@@ -153,7 +165,7 @@ fn candidates(named: Option<PathBuf>, beside: Option<&Path>) -> Vec<PathBuf> {
 
 /// How a connection ended, as the library says.
 #[derive(Clone, Debug)]
-pub(crate) struct Cause {
+pub struct Cause {
     /// The peer has ended it on purpose.
     pub by_peer: bool,
     /// For people; empty: it did not end.
@@ -161,10 +173,10 @@ pub(crate) struct Cause {
 }
 
 /// What a work queue has completed: which descriptor, and whether well.
-pub(crate) type Completed = Option<(*mut Descriptor, bool)>;
+pub type Completed = Option<(*mut Descriptor, bool)>;
 
 /// An open NIC, as the library gives it.
-pub(crate) struct Nic {
+pub struct Nic {
     api: Api,
     nic: Handle,
     host: Vec<u8>,
@@ -176,7 +188,10 @@ fn result(value: c_int) -> Result<(), c_int> {
 
 impl Nic {
     /// Loads the library and opens a NIC. `beside`: a file in whose folder the library may be.
-    pub(crate) fn open(beside: Option<&Path>) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Why not, for people.
+    pub fn open(beside: Option<&Path>) -> Result<Self, String> {
         let places = candidates(std::env::var_os("BELLWIRE_VIPL").map(PathBuf::from), beside);
         // SAFETY: V1: it is the library that is meant, where it is looked for.
         let (library, path) = unsafe { load(places) }.map_err(|tried| format!("libvipl is not found: {}", tried.join("; ")))?;
@@ -204,33 +219,41 @@ impl Nic {
     }
 
     /// Closes it. Calls that wait on it return.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         // SAFETY: V1.
         unsafe { (self.api.close_nic)(self.nic.raw()) };
     }
 
     /// Its host address.
-    pub(crate) fn host(&self) -> &[u8] {
+    pub fn host(&self) -> &[u8] {
         &self.host
     }
 
-    pub(crate) fn create_ptag(&self) -> Result<Handle, c_int> {
+    /// A protection tag.
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn create_ptag(&self) -> Result<Handle, c_int> {
         let mut out = core::ptr::null_mut();
         // SAFETY: V1.
         result(unsafe { (self.api.create_ptag)(self.nic.raw(), &raw mut out) }).map(|()| Handle(out.addr()))
     }
 
-    pub(crate) fn destroy_ptag(&self, ptag: Handle) {
+    /// Gives it back.
+    pub fn destroy_ptag(&self, ptag: Handle) {
         // SAFETY: V1.
         unsafe { (self.api.destroy_ptag)(self.nic.raw(), ptag.raw()) };
     }
 
     /// Registers memory: for `ptag`; if `is_open`, peers may write it.
     ///
+    /// # Errors
+    /// What the library returns.
+    ///
     /// # Safety
     /// The memory stays mapped until it is deregistered, and its owner bears with writes of the
     /// library, and of peers if `is_open`.
-    pub(crate) unsafe fn register(&self, address: u64, length: usize, ptag: Handle, is_open: bool) -> Result<u32, c_int> {
+    pub unsafe fn register(&self, address: u64, length: usize, ptag: Handle, is_open: bool) -> Result<u32, c_int> {
         let mut attributes = MemAttributes { ptag: ptag.raw(), enable_rdma_write: c_int::from(is_open), enable_rdma_read: 0 };
         let (mut handle, at) = (0, core::ptr::with_exposed_provenance_mut(address as usize));
         // SAFETY: V1, and the caller's promise.
@@ -238,29 +261,39 @@ impl Nic {
     }
 
     /// Ends a registration. `Err`: it is in use.
-    pub(crate) fn deregister(&self, address: u64, handle: u32) -> Result<(), c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn deregister(&self, address: u64, handle: u32) -> Result<(), c_int> {
         // SAFETY: V1.
         result(unsafe { (self.api.deregister_mem)(self.nic.raw(), core::ptr::with_exposed_provenance_mut(address as usize), handle) })
     }
 
     /// Registers memory to be sent from, through the registration cache.
     ///
+    /// # Errors
+    /// What the library returns.
+    ///
     /// # Safety
     /// The memory stays mapped until it is released and no descriptor names it.
-    pub(crate) unsafe fn register_cached(&self, address: u64, length: usize, ptag: Handle) -> Result<u32, c_int> {
+    pub unsafe fn register_cached(&self, address: u64, length: usize, ptag: Handle) -> Result<u32, c_int> {
         let mut attributes = MemAttributes { ptag: ptag.raw(), enable_rdma_write: 0, enable_rdma_read: 0 };
         let (mut handle, at) = (0, core::ptr::with_exposed_provenance_mut(address as usize));
         // SAFETY: V1, and the caller's promise.
         result(unsafe { (self.api.register_cached)(self.nic.raw(), at, length as c_ulong, &raw mut attributes, &raw mut handle) }).map(|()| handle)
     }
 
-    pub(crate) fn release_cached(&self, address: u64, handle: u32) {
+    /// Releases what [`register_cached`](Self::register_cached) gave.
+    pub fn release_cached(&self, address: u64, handle: u32) {
         // SAFETY: V1.
         unsafe { (self.api.release_cached)(self.nic.raw(), core::ptr::with_exposed_provenance_mut(address as usize), handle) };
     }
 
     /// Zeroed memory of the library's.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<*mut u8, c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn allocate(&self, bytes: usize) -> Result<*mut u8, c_int> {
         let mut out = core::ptr::null_mut();
         // SAFETY: V1.
         result(unsafe { (self.api.alloc_mem)(self.nic.raw(), bytes as c_ulong, &raw mut out) })?;
@@ -269,21 +302,27 @@ impl Nic {
     }
 
     /// Gives it back. `Err`: it is in use, or not such memory.
-    pub(crate) fn free(&self, base: *mut u8) -> Result<(), c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn free(&self, base: *mut u8) -> Result<(), c_int> {
         // SAFETY: V1.
         result(unsafe { (self.api.free_mem)(self.nic.raw(), base.cast()) })
     }
 
     /// A VI with reliable delivery whose peer may write memory of `ptag`; it tells its peer
     /// `offer`.
-    pub(crate) fn create_vi(&self, ptag: Handle, offer: usize, send: Handle, receive: Handle) -> Result<Handle, c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn create_vi(&self, ptag: Handle, offer: usize, send: Handle, receive: Handle) -> Result<Handle, c_int> {
         let (mut attributes, mut out) = (vi_attributes(ptag, offer), core::ptr::null_mut());
         // SAFETY: V1.
         result(unsafe { (self.api.create_vi)(self.nic.raw(), &raw mut attributes, send.raw(), receive.raw(), &raw mut out) }).map(|()| Handle(out.addr()))
     }
 
     /// Ends a VI's connection and the VI: none of its descriptors is used any more.
-    pub(crate) fn end_vi(&self, vi: Handle) {
+    pub fn end_vi(&self, vi: Handle) {
         // SAFETY: V1.
         unsafe { (self.api.disconnect)(vi.raw()) };
         // SAFETY: V1.
@@ -295,7 +334,7 @@ impl Nic {
     /// # Safety
     /// The descriptor, and what it names, belong to the library until it completes.
     #[inline]
-    pub(crate) unsafe fn post_send(&self, vi: Handle, descriptor: *mut Descriptor, handle: u32) -> bool {
+    pub unsafe fn post_send(&self, vi: Handle, descriptor: *mut Descriptor, handle: u32) -> bool {
         // SAFETY: V1, and the caller's promise.
         unsafe { (self.api.post_send)(vi.raw(), descriptor, handle) == code::SUCCESS }
     }
@@ -305,44 +344,58 @@ impl Nic {
     /// # Safety
     /// As of [`post_send`](Self::post_send).
     #[inline]
-    pub(crate) unsafe fn post_receive(&self, vi: Handle, descriptor: *mut Descriptor, handle: u32) -> bool {
+    pub unsafe fn post_receive(&self, vi: Handle, descriptor: *mut Descriptor, handle: u32) -> bool {
         // SAFETY: V1, and the caller's promise.
         unsafe { (self.api.post_recv)(vi.raw(), descriptor, handle) == code::SUCCESS }
     }
 
+    /// The next completed send, if there is one.
     #[inline]
-    pub(crate) fn send_done(&self, vi: Handle) -> Completed {
+    pub fn send_done(&self, vi: Handle) -> Completed {
         let mut descriptor = core::ptr::null_mut();
         // SAFETY: V1.
         completed(unsafe { (self.api.send_done)(vi.raw(), &raw mut descriptor) }, descriptor)
     }
 
+    /// The next completed receive, if there is one.
     #[inline]
-    pub(crate) fn receive_done(&self, vi: Handle) -> Completed {
+    pub fn receive_done(&self, vi: Handle) -> Completed {
         let mut descriptor = core::ptr::null_mut();
         // SAFETY: V1.
         completed(unsafe { (self.api.recv_done)(vi.raw(), &raw mut descriptor) }, descriptor)
     }
 
-    pub(crate) fn create_cq(&self, entries: usize) -> Result<Handle, c_int> {
+    /// A completion queue with so many entries.
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn create_cq(&self, entries: usize) -> Result<Handle, c_int> {
         let mut out = core::ptr::null_mut();
         // SAFETY: V1.
         result(unsafe { (self.api.create_cq)(self.nic.raw(), entries as c_ulong, &raw mut out) }).map(|()| Handle(out.addr()))
     }
 
-    pub(crate) fn destroy_cq(&self, cq: Handle) {
+    /// Gives it back. No VI completes there any more.
+    pub fn destroy_cq(&self, cq: Handle) {
         // SAFETY: V1.
         unsafe { (self.api.destroy_cq)(cq.raw()) };
     }
 
-    pub(crate) fn resize_cq(&self, cq: Handle, entries: usize) -> Result<(), c_int> {
+    /// Gives a completion queue so many entries.
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn resize_cq(&self, cq: Handle, entries: usize) -> Result<(), c_int> {
         // SAFETY: V1.
         result(unsafe { (self.api.resize_cq)(cq.raw(), entries as c_ulong) })
     }
 
     /// The VI of the oldest entry of a completion queue, which is taken off it.
+    ///
+    /// # Errors
+    /// What the library returns.
     #[inline]
-    pub(crate) fn cq_done(&self, cq: Handle) -> Result<Option<Handle>, c_int> {
+    pub fn cq_done(&self, cq: Handle) -> Result<Option<Handle>, c_int> {
         let (mut vi, mut is_receive) = (core::ptr::null_mut(), 0);
         // SAFETY: V1.
         match unsafe { (self.api.cq_done)(cq.raw(), &raw mut vi, &raw mut is_receive) } {
@@ -353,7 +406,10 @@ impl Nic {
     }
 
     /// As [`cq_done`](Self::cq_done), but waits so many milliseconds.
-    pub(crate) fn cq_wait(&self, cq: Handle, milliseconds: c_ulong) -> Result<Option<Handle>, c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn cq_wait(&self, cq: Handle, milliseconds: c_ulong) -> Result<Option<Handle>, c_int> {
         let (mut vi, mut is_receive) = (core::ptr::null_mut(), 0);
         // SAFETY: V1.
         match unsafe { (self.api.cq_wait)(cq.raw(), milliseconds, &raw mut vi, &raw mut is_receive) } {
@@ -364,25 +420,44 @@ impl Nic {
     }
 
     /// Waits until somebody asks for a connection at an address: who, and the request.
-    pub(crate) fn connect_wait(&self, at: &Address) -> Result<(Address, Handle), c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn connect_wait(&self, at: &Address) -> Result<(Address, Handle), c_int> {
+        self.connect_wait_for(at, INFINITE)
+    }
+
+    /// As [`connect_wait`](Self::connect_wait), for so many milliseconds at most.
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn connect_wait_for(&self, at: &Address, milliseconds: c_ulong) -> Result<(Address, Handle), c_int> {
         let (mut at, mut remote, mut attributes, mut out) = (*at, Address::room(self.host.len()), vi_attributes(Handle::NONE, 0), core::ptr::null_mut());
         // SAFETY: V1.
-        result(unsafe { (self.api.connect_wait)(self.nic.raw(), &raw mut at, INFINITE, &raw mut remote, &raw mut attributes, &raw mut out) })
+        result(unsafe { (self.api.connect_wait)(self.nic.raw(), &raw mut at, milliseconds, &raw mut remote, &raw mut attributes, &raw mut out) })
             .map(|()| (remote, Handle(out.addr())))
     }
 
-    pub(crate) fn accept(&self, request: Handle, vi: Handle) -> Result<(), c_int> {
+    /// Accepts a request by a VI.
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn accept(&self, request: Handle, vi: Handle) -> Result<(), c_int> {
         // SAFETY: V1.
         result(unsafe { (self.api.connect_accept)(request.raw(), vi.raw()) })
     }
 
-    pub(crate) fn reject(&self, request: Handle) {
+    /// Refuses a request.
+    pub fn reject(&self, request: Handle) {
         // SAFETY: V1.
         unsafe { (self.api.connect_reject)(request.raw()) };
     }
 
     /// Asks for a connection; gives what the peer's VI offers.
-    pub(crate) fn connect(&self, vi: Handle, local: &Address, remote: &Address, milliseconds: c_ulong) -> Result<usize, c_int> {
+    ///
+    /// # Errors
+    /// What the library returns.
+    pub fn connect(&self, vi: Handle, local: &Address, remote: &Address, milliseconds: c_ulong) -> Result<usize, c_int> {
         let (mut local, mut remote, mut attributes) = (*local, *remote, vi_attributes(Handle::NONE, 0));
         // SAFETY: V1.
         result(unsafe { (self.api.connect_request)(vi.raw(), &raw mut local, &raw mut remote, milliseconds, &raw mut attributes) })
@@ -390,7 +465,7 @@ impl Nic {
     }
 
     /// Why a VI's connection ended.
-    pub(crate) fn cause(&self, vi: Handle) -> Cause {
+    pub fn cause(&self, vi: Handle) -> Cause {
         let mut info = CauseInfo { size: size_of::<CauseInfo>() as u32, cause: 0, by: 0, reserved: 0, text: [0; 112] };
         // SAFETY: V1.
         if unsafe { (self.api.query_cause)(vi.raw(), &raw mut info) } != code::SUCCESS {
