@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # All examples of Split-C have the same results whichever way their processes reach each other: on each number of processes, what is printed over shared memory is compared with what is printed by packets (UDP over
-# loopback), between two network namespaces, and the same with packets lost, doubled and overtaken. Every line has a number of all bytes of the result (examples/splitc/result.h); times are left out.
-#   gas-results.sh EXAMPLES LIBDIR BELLWIRE [long]      1, 2, 4, 8 and 16 processes; without `long` 2 and 4, smaller
+# loopback), by VIs of libvipl in both ways (BELLWIRE_GAS), between two network namespaces, and the same with packets lost, doubled and overtaken. Every line has a number of all bytes of the result (examples/splitc/result.h); times are left out.
+#   gas-results.sh EXAMPLES LIBDIR BELLWIRE [long]      1, 2, 4, 8 and 16 processes; without `long` 2 and 4, smaller. With ALONE=1 on this host alone.
 set -u
 examples=$(cd "$1" && pwd) || exit 1
 bellwire=$3 size=${4:-short}
@@ -55,6 +55,21 @@ here() { timeout -s KILL 300 "$bellwire" run -n "$@"; }
 runs memory here
 BELLWIRE_SHM=off runs packets here
 BELLWIRE_SHM=off BELLWIRE_FAULTS=$faults runs "packets, some lost, doubled, overtaken (seed $$)" here
+export BELLWIRE_VIPL=${BELLWIRE_VIPL:-$(dirname "$(realpath "$bellwire")")/libvipl.so}
+if [ "$size" = long ]; then
+    for version in vi1 vi2; do
+        BELLWIRE_GAS=$version runs "VIs ($version)" here
+        BELLWIRE_GAS=$version BELLWIRE_MODE=guarded runs "VIs ($version), guarded" here
+        BELLWIRE_GAS=$version BELLWIRE_SHM=off BELLWIRE_UDP=on runs "VIs ($version) over UDP" here
+        BELLWIRE_GAS=$version BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=$faults runs "VIs ($version) over UDP, packets lost, doubled, overtaken (seed $$)" here
+    done
+else
+    all=("${numbers[@]}") numbers=(2)
+    BELLWIRE_GAS=vi1 runs "VIs (vi1)" here
+    BELLWIRE_GAS=vi2 BELLWIRE_SHM=off BELLWIRE_UDP=on BELLWIRE_FAULTS=$faults runs "VIs (vi2) over UDP, packets lost, doubled, overtaken (seed $$)" here
+    numbers=("${all[@]}")
+fi
+[ -z "${ALONE:-}" ] || exit $((differ != 0))
 set -- "$1" "$2"
 source "$(dirname "$0")/two-hosts.sh"
 source "$(dirname "$0")/jobs-on-hosts.sh"

@@ -96,6 +96,7 @@ lane_verbs() {
     part rdma-ci   tests/stacks/ci.sh "$target/installed" "$target/tests-stacks"
     part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+    split_part splitcc-vis env PARTS=vis make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part split-c   split_c
     part global-words scripts/global-words.sh
 }
@@ -194,6 +195,7 @@ if [ "$mode" = long ]; then
     split_part gas-hosts  hosts_gas long
     split_part gas-results-long scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire" long
     split_part splitcc-long env WRONG=long make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
+    split_part splitcc-vis-long env PARTS=vis VIS=long make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part random-splitc-long random_split_c 1000 300 1 2 4
     split_part mutations-splitc splitcc/tests/mutations.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/mutations-splitc" "$target/release"
     part verbs-long tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs" long

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Sourced by run.sh: one process of four is killed at a random point, over shared memory and by packets. The job ends soon, not well, with a word of who it was; nothing of it stays.
+# Sourced by run.sh: one process of four is killed at a random point, over shared memory and by
+# packets, or in the ways that the caller names. The job ends soon, not well, with a word of who it
+# was; nothing of it stays.
 cat > "$work/endless.sc" <<'PROGRAM'
 #include <split-c/split-c.h>
 long words[4096], from[4096];
@@ -22,10 +24,12 @@ PROGRAM
 "$splitcc" -w -O2 "$work/endless.sc" -o "$work/endless" > "$work/log" 2>&1
 result "killed: compile" $? "$work/log"
 RANDOM=$$
-for way in on off; do
+[ -n "${kill_ways:-}" ] || kill_ways=(BELLWIRE_SHM=on BELLWIRE_SHM=off)
+for way in "${kill_ways[@]}"; do
     for round in 1 2 3; do
         ls /dev/shm > "$work/shm"
-        BELLWIRE_SHM=$way timeout -s KILL 60 "$bellwire" run -n 4 "$work/endless" > "$work/log" 2>&1 &
+        # shellcheck disable=SC2086
+        env $way timeout -s KILL 60 "$bellwire" run -n 4 "$work/endless" > "$work/log" 2>&1 &
         job=$!
         sleep "$((RANDOM % 2)).$((100 + RANDOM % 900))"
         mapfile -t victims < <(pgrep -f "^$work/endless")
@@ -39,6 +43,6 @@ for way in on off; do
             ls /dev/shm | diff "$work/shm" - | grep '^> .*bellwire'
         } >> "$work/log"
         [ $status != 0 ] && [ $took -lt 20 ] && [ ${#victims[@]} = 4 ] && grep -qi 'rank [0-3]' "$work/log" && ! pgrep -f "^$work/endless" > /dev/null && ! grep -q '^> ' "$work/log"
-        result "killed at a random point, shared memory $way, $round" $? "$work/log"
+        result "killed at a random point, $way, $round" $? "$work/log"
     done
 done

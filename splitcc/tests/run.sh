@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The tests of splitcc: programs on 1, 2 and 4 processes over shared memory, on 2 and 3 by packets, messages, debug information, the cost of local code and of words, killed processes.
-#   tests/run.sh BUILD [BELLWIRE]       BUILD: what make has made; BELLWIRE: the command that starts processes
+# The tests of splitcc: programs on 1, 2 and 4 processes over shared memory, on 2 and 3 by packets,
+# messages, debug information, the cost of local code and of words, killed processes.
+# PARTS=vis: accesses by VIs of libvipl instead (vis.sh).
+#   tests/run.sh BUILD [BELLWIRE]       BUILD: the folder of make; BELLWIRE: the command that starts processes
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
@@ -22,27 +24,7 @@ result() { # name, status, file with output
     fi
 }
 
-for source in "$here"/run/*.sc; do
-    name=$(basename "$source" .sc)
-    for flags in -O0 "-O2 -g" "-O1 -fsplitc-check"; do
-        # shellcheck disable=SC2086
-        if ! "$splitcc" $flags -w "$source" -o "$work/$name" > "$work/log" 2>&1; then
-            result "$name: compile $flags" 1 "$work/log"
-            continue
-        fi
-        for n in 1 2 4; do
-            timeout -s KILL 60 "$bellwire" run -n $n "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
-            result "$name $flags on $n" $? "$work/log"
-        done
-        [ "$flags" = -O0 ] && continue
-        # As if each process were on a host of its own; then with packets lost, doubled and overtaken.
-        BELLWIRE_SHM=off timeout -s KILL 60 "$bellwire" run -n 3 "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
-        result "$name $flags on 3 by packets" $? "$work/log"
-        BELLWIRE_SHM=off BELLWIRE_FAULTS=$faults timeout -s KILL 60 "$bellwire" run -n 2 "$work/$name" > "$work/log" 2>&1 && grep -q ", 0 failed" "$work/log"
-        result "$name $flags on 2 by packets with $faults" $? "$work/log"
-    done
-done
-for part in messages wrong interface debug speed killed; do
+for part in ${PARTS:-programs messages wrong interface debug speed killed}; do
     # shellcheck source=/dev/null
     . "$here/$part.sh"
 done
