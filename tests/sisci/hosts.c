@@ -3,7 +3,8 @@
  * Nodes of two hosts. `hosts owner` serves until it is told to end; `hosts user NODE` uses what the
  * owner offers: connecting, transfers of all kinds, maps, interrupts, errors, the removal of a
  * segment. `hosts waiter NODE` connects and waits until the owner is lost, then until another one
- * answers; `hosts worker NODE` works until it is killed.
+ * answers; `hosts worker NODE` works until it is killed; `hosts stores NODE BYTES ROUNDS flush|self`
+ * stores a word in each round (`scripts/sisci-stores.sh`).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -410,6 +411,26 @@ static int worker(unsigned int node, int rounds) {
     return check_end();
 }
 
+/* Stores a word into a page of a map of so many bytes, and has it leave: for counts of what that costs. */
+static int stores(unsigned int node, size_t bytes, int rounds, int flushes) {
+    sci_remote_segment_t r = NULL;
+    sci_map_t map = NULL;
+    sci_sequence_t q = NULL;
+    OK(SCIConnectSegment(sd, &r, node, 1, 0, NULL, NULL, 30000, 0, &e));
+    volatile uint32_t *at = SCIMapRemoteSegment(r, &map, 0, bytes, NULL, 0, &e);
+    if (!at) exit(7);
+    OK(SCICreateMapSequence(map, &q, 0, &e));
+    for (int n = 1; n <= rounds; n++) {
+        at[(size_t)n * 1024 % (bytes / 4)] = (uint32_t)n;
+        if (flushes) SCIStoreBarrier(q, 0);
+        else usleep(5000);
+    }
+    OK(SCIRemoveSequence(q, 0, &e));
+    OK(SCIUnmapSegment(map, 0, &e));
+    OK(SCIDisconnectSegment(r, 0, &e));
+    return check_end();
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     unsigned int node = argc > 2 ? (unsigned int)atoi(argv[2]) : 0;
@@ -418,6 +439,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "owner") == 0) return owner(node);
     if (strcmp(argv[1], "user") == 0) return user(node);
     if (strcmp(argv[1], "waiter") == 0) return waiter(node);
+    if (strcmp(argv[1], "stores") == 0 && argc == 6) return stores(node, (size_t)atol(argv[3]), atoi(argv[4]), strcmp(argv[5], "flush") == 0);
     if (strcmp(argv[1], "worker") == 0) return worker(node, argc > 3 ? atoi(argv[3]) : 0);
     return 2;
 }
