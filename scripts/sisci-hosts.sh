@@ -20,6 +20,7 @@ pair "transfers, maps, interrupts" "owner 8" "user 4"
 BELLWIRE_FAULTS=$fixed,seed=$$ pair "the same, packets lost, doubled, overtaken (seed $$)" "owner 8" "user 4"
 
 BELLWIRE_SISCI=stores=compare pair "maps that are compared" "owner 8" "user 4"
+BELLWIRE_SISCI=loads=2000 pair "loads that are kept fresh" "owner 8" "user 4"
 
 # Addresses alone, without a table: the last 16 bits.
 unset BELLWIRE_SISCI_NODES

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# sisci-stores.sh TESTS LIBDIR [UNIT]: what a store through a map of another host costs, by the size
-# of the map and by how stores are found: system calls for each store that leaves with a flush, or by
-# itself (every 5 ms), and the instructions of a look at a page (UNIT: the unit tests of
-# bellwire-memory as built by cargo test --release). Times are not measured, so that a busy machine
-# does not matter much.
+# sisci-stores.sh TESTS LIBDIR [UNIT]: what a store
+# through a map of another host costs, by the size of the map and by how stores are found: system
+# calls for each store that leaves with a flush, or by itself (every 5 ms), and the instructions of
+# a look at a page (UNIT: the unit tests of bellwire-memory as built by cargo test --release). Times
+# are not measured, so that a busy machine does not matter much.
 command -v strace >/dev/null || { echo "SKIPPED stores: no strace"; exit 0; }
 tests=$(cd "$1" && pwd) unit=${3:-} || exit 1
 . "$(dirname "$0")/two-hosts.sh" "$1" "$2"

@@ -3,8 +3,8 @@
  * Nodes of two hosts. `hosts owner` serves until it is told to end; `hosts user NODE` uses what the
  * owner offers: connecting, transfers of all kinds, maps, interrupts, errors, the removal of a
  * segment. `hosts waiter NODE` connects and waits until the owner is lost, then until another one
- * answers; `hosts worker NODE` works until it is killed; `hosts stores NODE BYTES ROUNDS flush|self`
- * stores a word in each round (`scripts/sisci-stores.sh`).
+ * answers; `hosts worker NODE` works until it is killed.
+ * `hosts stores NODE BYTES ROUNDS flush|self` stores words (`scripts/sisci-stores.sh`).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { SIZE = 3 << 20, DATA = 500, DONE = 501, ROUNDS = 50 };
 /* Words that are stored to by turns, in the order of their addresses, in two pages. */
-enum { LOW = 600, HIGH = 601, NEXT = 1100, LAST = 1800, TURNS = 20000, COPIED = 2000 };
+enum { LOW = 600, HIGH = 601, NEXT = 1100, LAST = 1800, TURNS = 20000, COPIED = 2000, SHOWN = 2001 };
 static sci_error_t e;
 static sci_desc_t sd;
 
@@ -121,7 +121,9 @@ static int owner(unsigned int user) {
     CHECK_SAME(early, 0);
     MUST(SCITriggerDataInterrupt(back, "turns", 5, 0, &e));
     while (at[COPIED] != 0x61616161u) usleep(50);
+    at[SHOWN] = 0;
     MUST(SCITriggerDataInterrupt(back, "copied", 6, 0, &e));
+    at[SHOWN] = 0x62626262u;
     for (int n = 0; events != 12 && n < 20000; n++) usleep(1000);
     CHECK_SAME(events, 12); /* connected, disconnected */
     MUST(SCIDisconnectDataInterrupt(back, 0, &e));
@@ -251,6 +253,9 @@ static void by_themselves(volatile uint32_t *at, sci_local_data_interrupt_t back
     length = sizeof answer;
     OK(SCIWaitForDataInterrupt(back, answer, &length, 60000, 0, &e));
     CHECK(length == 6 && memcmp(answer, "copied", 6) == 0);
+    /* Loads of which nobody says that they are to be fresh. */
+    if (getenv("BELLWIRE_SISCI") && strstr(getenv("BELLWIRE_SISCI"), "loads="))
+        while (at[SHOWN] != 0x62626262u) usleep(50);
     /* With nothing to send, nobody wakes up. The last rounds may be late on a busy machine. */
     unsigned long before = sleeps_of("bellwire-flush"), after = before + 1;
     CHECK(before != ~0ul);
@@ -411,7 +416,7 @@ static int worker(unsigned int node, int rounds) {
     return check_end();
 }
 
-/* Stores a word into a page of a map of so many bytes, and has it leave: for counts of what that costs. */
+/* Stores a word into a page of a map of so many bytes, and has it leave: its costs are counted. */
 static int stores(unsigned int node, size_t bytes, int rounds, int flushes) {
     sci_remote_segment_t r = NULL;
     sci_map_t map = NULL;

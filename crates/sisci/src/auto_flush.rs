@@ -14,6 +14,8 @@
 //!
 //! Where stores cannot be heard of (`stores=compare`, or no `userfaultfd`), the flush thread
 //! compares whole maps, at growing pauses while nothing is found.
+//!
+//! With `loads=`, maps are fetched again and again by a thread of each.
 
 use crate::error::Error;
 use crate::thread;
@@ -54,6 +56,10 @@ pub(crate) trait Stores: Send + Sync {
     /// Sends them all. They have arrived when this returns.
     fn flush(&self) -> Result<(), Error>;
 
+    /// Fetches what the segment holds now; after the map's end, and when the connection is over, an
+    /// error.
+    fn fetch(&self) -> Result<(), Error>;
+
     /// Sends as much as leaves now.
     fn round(&self, watch: Option<&WriteWatch>) -> Round;
 
@@ -85,6 +91,22 @@ pub(crate) struct AutoFlush {
     watched: Mutex<Watched>,
     work: Mutex<Work>,
     bell: Condvar,
+}
+
+/// Fetches a map again and again, so that loads show nothing older than this and the time of a
+/// fetch. Each map has a thread of its own for it: a peer that is silent keeps up its own map
+/// alone.
+///
+/// # Errors
+/// [`Error::NoSpace`].
+pub(crate) fn keep_fresh(map: &Arc<dyn Stores>, age: Duration) -> Result<(), Error> {
+    let map = Arc::downgrade(map);
+    let fetch = move || {
+        while map.upgrade().is_some_and(|map| map.fetch().is_ok()) {
+            std::thread::sleep(age);
+        }
+    };
+    thread::spawn(c"bellwire-fetch", fetch).map(|_| ())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -296,6 +296,7 @@ pub fn initialize_beside(own: u32, other: u32) -> Result<(), Error> {
         reason: String::new(),
         all_users: false,
         finding: Finding::default(),
+        loads: None,
         explain: false,
         apart: true,
         address,

@@ -6,7 +6,7 @@
 //! segment is a shadow, whose stores leave by themselves, or with the check of a sequence, a
 //! barrier or a flush.
 
-use crate::auto_flush::Stores;
+use crate::auto_flush::{Stores, keep_fresh};
 use crate::error::Error;
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
@@ -89,11 +89,14 @@ impl Map {
         let Some(memory) = segment.memory() else {
             let shadow = Arc::new(Shadow::new(Arc::clone(&segment), offset, size)?);
             let view = shadow.view(access, at)?;
+            let stores = Arc::clone(&shadow) as Arc<dyn Stores>;
             if access == Access::ReadWrite {
                 let auto_flush = library.auto_flush()?;
-                let stores = Arc::clone(&shadow) as Arc<dyn Stores>;
                 library.add_stores(Arc::downgrade(&stores));
                 auto_flush.follow(&stores, view.pages());
+            }
+            if let Some(age) = library.nodes.loads {
+                keep_fresh(&stores, age)?;
             }
             segment.map_made();
             return Self::insert(library, Self { descriptor, view, shown: Shown::Far(shadow) });

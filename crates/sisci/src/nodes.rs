@@ -11,6 +11,7 @@
 use crate::auto_flush::Finding;
 use bellwire_via::wire::udp::address_from;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::Duration;
 
 /// Where the table lies unless a variable says otherwise.
 pub const TABLE: &str = "/etc/bellwire/nodes";
@@ -32,6 +33,9 @@ pub struct Nodes {
     pub explain: bool,
     /// How stores through maps of other hosts' segments are found.
     pub finding: Finding,
+    /// How old what loads through such maps show may be, besides the time of a fetch; without it,
+    /// it is what was last fetched by a call.
+    pub loads: Option<Duration>,
     /// Whether other nodes of this host are reached as if they were elsewhere: to test
     /// (`BELLWIRE_SHM=off`).
     pub apart: bool,
@@ -83,7 +87,7 @@ impl Nodes {
     /// A text that names the variable, its value and what is allowed.
     pub fn from(here: &dyn Surroundings) -> Result<Self, String> {
         let mut chosen = None;
-        let (mut all_users, mut explain, mut finding) = (false, false, Finding::default());
+        let (mut all_users, mut explain, mut finding, mut loads) = (false, false, Finding::default(), None);
         for word in here.variable("BELLWIRE_SISCI").unwrap_or_default().split(',').map(str::trim).filter(|w| !w.is_empty()) {
             match word.split_once('=') {
                 Some(("node", id)) => chosen = Some(parse_id(id).ok_or_else(|| format!("BELLWIRE_SISCI: node={id}: an id is 1 to {ID_MAX}"))?),
@@ -91,10 +95,11 @@ impl Nodes {
                 Some(("users", "all")) => all_users = true,
                 Some(("stores", "pages")) => finding = Finding::Pages,
                 Some(("stores", "compare")) => finding = Finding::Compare,
+                Some(("loads", age)) => loads = Some(parse_age(age).ok_or_else(|| format!("BELLWIRE_SISCI: loads={age}: 50 to 1000000 microseconds"))?),
                 None if word == "explain" => explain = true,
                 _ => {
                     return Err(format!(
-                        "BELLWIRE_SISCI: {word}: allowed are node=ID, users=own, users=all, stores=pages, stores=compare and explain, with commas between"
+                        "BELLWIRE_SISCI: {word}: allowed are node=ID, users=own, users=all, stores=pages, stores=compare, loads=MICROSECONDS and explain, with commas between"
                     ));
                 }
             }
@@ -117,7 +122,7 @@ impl Nodes {
         // As others know it.
         let address = stated.or(listed.map(|(_, a)| *a)).unwrap_or(address);
         let apart = here.variable("BELLWIRE_SHM").as_deref() == Some("off");
-        Ok(Self { own, table, reason, all_users, explain, finding, apart, address })
+        Ok(Self { own, table, reason, all_users, explain, finding, loads, apart, address })
     }
 
     /// Whether the table has this host and others, so that this process is to reach other hosts.
@@ -154,6 +159,10 @@ fn derive(address: IpAddr) -> u32 {
 
 fn parse_id(text: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|id| (1..=ID_MAX).contains(id))
+}
+
+fn parse_age(text: &str) -> Option<Duration> {
+    text.parse().ok().filter(|age| (50..=1_000_000).contains(age)).map(Duration::from_micros)
 }
 
 fn parse_table(text: &str, origin: &str) -> Result<Vec<(u32, IpAddr)>, String> {
@@ -208,7 +217,8 @@ mod tests {
         assert_eq!(nodes(&[(TABLE, "# ours\n12 10.0.3.7 # here\n")]).unwrap().own, 12);
         let n = nodes(&[("BELLWIRE_SISCI", "node=5, users=all,explain"), (TABLE, "12 10.0.3.7")]).unwrap();
         assert_eq!((n.own, n.all_users, n.explain, n.finding), (5, true, true, Finding::Pages));
-        assert_eq!(nodes(&[("BELLWIRE_SISCI", "stores=compare")]).unwrap().finding, Finding::Compare);
+        let n = nodes(&[("BELLWIRE_SISCI", "stores=compare,loads=2000")]).unwrap();
+        assert_eq!((n.finding, n.loads), (Finding::Compare, Some(Duration::from_millis(2))));
     }
 
     #[test]
@@ -218,6 +228,7 @@ mod tests {
             &[("BELLWIRE_SISCI", "node=65536")],
             &[("BELLWIRE_SISCI", "quick")],
             &[("BELLWIRE_SISCI", "stores=")],
+            &[("BELLWIRE_SISCI", "loads=49")],
             &[("BELLWIRE_SISCI_NODES", "4=here")],
             &[("BELLWIRE_SISCI_NODES", "4=10.0.0.1,4=10.0.0.2")],
             &[("BELLWIRE_SISCI_NODES", "/not/there")],

@@ -167,19 +167,6 @@ impl Shadow {
         twin.is_over = true;
     }
 
-    /// Fetches what the segment holds, after a flush.
-    ///
-    /// # Errors
-    /// [`Error::TransferFailed`].
-    pub fn fetch(&self) -> Result<(), Error> {
-        let mut twin = self.lock();
-        self.flush_all(&mut twin)?;
-        let mut fresh = vec![0; self.len];
-        // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
-        self.segment.transfer(unsafe { SharedBytes::new(fresh.as_mut_ptr(), self.len) }, self.offset, true)?;
-        self.adopt(&mut twin.bytes, 0, &fresh)
-    }
-
     /// The segment holds `fresh` from `at` on. What the program has stored since the last flush
     /// stays in the shadow, and leaves with the next one.
     fn adopt(&self, twin: &mut [u8], at: usize, fresh: &[u8]) -> Result<(), Error> {
@@ -223,6 +210,19 @@ impl Stores for Shadow {
     /// It has arrived when this returns; or [`Error::TransferFailed`].
     fn flush(&self) -> Result<(), Error> {
         self.flush_all(&mut self.lock())
+    }
+
+    /// After a flush; or [`Error::TransferFailed`].
+    fn fetch(&self) -> Result<(), Error> {
+        let mut twin = self.lock();
+        if twin.is_over {
+            return Err(Error::NotConnected);
+        }
+        self.flush_all(&mut twin)?;
+        let mut fresh = vec![0; self.len];
+        // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
+        self.segment.transfer(unsafe { SharedBytes::new(fresh.as_mut_ptr(), self.len) }, self.offset, true)?;
+        self.adopt(&mut twin.bytes, 0, &fresh)
     }
 
     fn round(&self, watch: Option<&WriteWatch>) -> Round {
