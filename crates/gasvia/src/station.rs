@@ -49,7 +49,8 @@ impl<M: Memory> Station<M> {
         let (nic, receives) = (Arc::clone(&core.nic), core.receives);
         let inner = Arc::new(Inner { core: Token::new(core), nic, receives, looks: AtomicU32::new(0), is_over: AtomicBool::new(false) });
         let of = Arc::clone(&inner);
-        let thread = std::thread::Builder::new().name("bellwire-gas-vi".into()).stack_size(1 << 17).spawn(move || serve(&of))?;
+        // A whole stack: what libvipl takes of it is its own affair.
+        let thread = std::thread::Builder::new().name("bellwire-gas-vi".into()).spawn(move || serve(&of))?;
         Ok(Self { inner, thread: Some(thread) })
     }
 
