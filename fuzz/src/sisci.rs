@@ -173,7 +173,11 @@ fn step(library: &'static Library, device: u64, program: &mut Program, memory: &
         6 => ignore(LocalSegment::remove(library, program.pick(LOCAL, input), id & 1 == 0)),
         7 => ignore(library.get::<LocalSegment>(program.pick(LOCAL, input)).map(|s| s.wait(short))),
         8 | 9 => {
-            let made = RemoteSegment::connect(library, device, node, id, short, |_| (id & 1 == 0).then(|| Box::new(|_| Action::Cancel) as _));
+            let callback = |_| (id & 1 == 0).then(|| Box::new(|_| Action::Cancel) as _);
+            let made = match input.u8() {
+                0..128 => RemoteSegment::connect(library, device, node, id, short, callback),
+                forever @ 128.. => RemoteSegment::begin_to_connect(library, device, node, id, short.filter(|_| forever < 192), callback),
+            };
             program.keep(REMOTE, made);
         }
         10 => ignore(RemoteSegment::disconnect(library, program.pick(REMOTE, input))),

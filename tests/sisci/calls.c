@@ -35,6 +35,58 @@ static sci_remote_segment_t remote(unsigned int id) {
     return segment;
 }
 
+/* What a connection that is asked for beside the program has come to. */
+static volatile int told, told_status;
+static sci_callback_action_t tell(void *argument, sci_remote_segment_t segment, sci_segment_cb_reason_t reason, sci_error_t status) {
+    (void)argument, (void)segment;
+    told_status = (int)status;
+    told = (int)reason;
+    return SCI_CALLBACK_CONTINUE;
+}
+
+static void connecting_beside(void) {
+    check_group("connections beside the program");
+    sci_remote_segment_t r = NULL, other = NULL;
+    sci_map_t map = NULL;
+    sci_error_t status = SCI_ERR_BUSY;
+    OK(SCIConnectSegment(sd, &r, node, 60, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, SCI_FLAG_ASYNCHRONOUS_CONNECT, &e));
+    CHECK_SAME(SCIGetRemoteSegmentSize(r), 0);
+    GIVES(SCIMapRemoteSegment(r, &map, 0, 64, NULL, 0, &e), SCI_ERR_NOT_CONNECTED);
+    GIVES(SCIWaitForRemoteSegmentEvent(r, &status, 20, 0, &e), SCI_ERR_TIMEOUT);
+    OK(SCIConnectSegment(sd, &other, node, 60, 0, tell, NULL, SCI_INFINITE_TIMEOUT, SCI_FLAG_ASYNCHRONOUS_CONNECT | SCI_FLAG_USE_CALLBACK, &e));
+    sci_local_segment_t mine = local(60, 4096);
+    OK(CHECK_SAME(SCIWaitForRemoteSegmentEvent(r, &status, SCI_INFINITE_TIMEOUT, 0, &e), SCI_CB_CONNECT));
+    CHECK_SAME(status, SCI_ERR_OK);
+    CHECK_SAME(SCIGetRemoteSegmentSize(r), 4096);
+    while (!told) usleep(100);
+    CHECK_SAME(told, SCI_CB_CONNECT);
+    CHECK_SAME(told_status, SCI_ERR_OK);
+    volatile char *at = (volatile char *)SCIMapRemoteSegment(r, &map, 0, 4096, NULL, 0, &e);
+    CHECK(at != NULL);
+    OK(SCIUnmapSegment(map, 0, &e));
+    OK(SCIDisconnectSegment(r, 0, &e));
+    OK(SCIDisconnectSegment(other, 0, &e));
+    OK(SCIRemoveSegment(mine, 0, &e));
+    /* Nobody comes; and nobody waits any more. */
+    OK(SCIConnectSegment(sd, &r, node, 61, 0, NULL, NULL, 30, SCI_FLAG_ASYNCHRONOUS_CONNECT, &e));
+    OK(CHECK_SAME(SCIWaitForRemoteSegmentEvent(r, &status, SCI_INFINITE_TIMEOUT, 0, &e), SCI_CB_CONNECT));
+    CHECK_SAME(status, SCI_ERR_NO_SUCH_SEGMENT);
+    OK(SCIDisconnectSegment(r, 0, &e));
+    OK(SCIConnectSegment(sd, &r, node, 62, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, SCI_FLAG_ASYNCHRONOUS_CONNECT, &e));
+    OK(SCIDisconnectSegment(r, 0, &e));
+    mine = local(62, 4096);
+    /* A try that was under way comes and leaves. */
+    int come = 0, left = 0;
+    do {
+        sci_segment_cb_reason_t reason = SCIWaitForLocalSegmentEvent(mine, NULL, NULL, 500, 0, &e);
+        come += reason == SCI_CB_CONNECT;
+        left += reason == SCI_CB_DISCONNECT;
+    } while (e == SCI_ERR_OK);
+    CHECK_SAME(e, SCI_ERR_TIMEOUT);
+    CHECK(come == left && come <= 1);
+    OK(SCIRemoveSegment(mine, 0, &e));
+}
+
 static void segments(void) {
     check_group("segments");
     sci_local_segment_t mine = local(1, 100000), other = NULL;
@@ -586,6 +638,7 @@ int main(void) {
     OK(SCIOpen(&sd, 0, &e));
     OK(SCIGetLocalNodeId(0, &node, 0, &e));
     segments();
+    connecting_beside();
     removal();
     kinds();
     callbacks();

@@ -304,7 +304,13 @@ static int user(unsigned int node) {
     check_group("segments that come and go");
     OK(SCIConnectInterrupt(sd, &appear, node, 0, 10, 30000, 0, &e));
     OK(SCIConnectInterrupt(sd, &vanish, node, 0, 11, 30000, 0, &e));
+    sci_remote_segment_t beside = NULL;
+    OK(SCIConnectSegment(sd, &beside, node, 2, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, SCI_FLAG_ASYNCHRONOUS_CONNECT, &e));
     OK(SCITriggerInterrupt(appear, 0, &e));
+    OK(CHECK_SAME(SCIWaitForRemoteSegmentEvent(beside, &status, 60000, 0, &e), SCI_CB_CONNECT));
+    CHECK_SAME(status, SCI_ERR_OK);
+    CHECK_SAME(SCIGetRemoteSegmentSize(beside), 8192);
+    OK(SCIDisconnectSegment(beside, 0, &e));
     OK(SCIConnectSegment(sd, &some, node, 2, 0, NULL, NULL, SCI_INFINITE_TIMEOUT, 0, &e));
     volatile uint32_t *at = SCIMapRemoteSegment(some, &map, 0, 8192, NULL, 0, &e);
     CHECK(at != NULL);

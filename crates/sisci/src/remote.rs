@@ -13,9 +13,10 @@ use crate::message::{Notice, Wish, segment_name};
 use crate::reason::Reason;
 use crate::rendezvous::{Deadline, call};
 use crate::service::{Heard, Peer, Source};
+use crate::thread;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::bytes::SharedBytes;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// An event of a remote segment, and the error that goes with it.
@@ -32,6 +33,12 @@ const LOST: u64 = 2;
 /// The connection stands, but the owner does not answer for now.
 const SILENT: u64 = 3;
 
+/// It is still asked for (SCI_FLAG_ASYNCHRONOUS_CONNECT).
+const CONNECTING: u64 = 4;
+
+/// How long one try to connect beside the program may wait, before it looks whether it is wanted.
+const TRY: Duration = Duration::from_millis(100);
+
 /// How the owner's memory is reached.
 enum Way {
     Here {
@@ -42,7 +49,36 @@ enum Way {
     /// By a NIC.
     Far {
         link: Link,
+        far: &'static Far,
     },
+}
+
+impl Way {
+    /// Connects. Waits as long as it is told for a segment that is not there yet, or not
+    /// available.
+    fn find(library: &'static Library, node: u32, id: u32, deadline: Deadline) -> Result<Self, Error> {
+        if let Some((far, host)) = library.far_of(node) {
+            let name = Name { what: What::Segment, node, id, slot: 0 };
+            let links = far.connect(host, &[name], deadline, Error::NoSuchSegment)?;
+            return Ok(Self::Far { link: *links.first().ok_or(Error::System)?, far });
+        }
+        let missing = library.missing(node, Error::NoSuchSegment)?;
+        let mut called = call(&segment_name(node, id), Wish::Connect, &library.nodes, deadline, missing)?;
+        let memory = Memory::of_peer(called.fds.pop().ok_or(Error::InconsistentVersions)?, called.answer.size)?;
+        Ok(Self::Here { memory: Arc::new(memory), peer: called.peer, token: AtomicU64::new(0) })
+    }
+
+    /// Leaves the owner.
+    fn leave(&self) {
+        match self {
+            Self::Here { peer, .. } => {
+                peer.say(Notice::Bye);
+                // The owner sees the end even if a transfer keeps this object.
+                let _ = rustix::net::shutdown(&peer.socket, rustix::net::Shutdown::Both);
+            }
+            Self::Far { link, far } => far.disconnect(link.id),
+        }
+    }
 }
 
 /// A connection to a segment.
@@ -51,7 +87,8 @@ pub struct RemoteSegment {
     library: &'static Library,
     node: u32,
     id: u32,
-    way: Way,
+    /// There once the connection stands.
+    way: OnceLock<Way>,
     mapped: Mapped,
     state: AtomicU64,
     events: Events<RemoteEvent>,
@@ -78,43 +115,95 @@ impl RemoteSegment {
         callback: impl FnOnce(u64) -> Option<RemoteCallback>,
     ) -> Result<u64, Error> {
         let descriptor = library.get::<Descriptor>(descriptor)?;
-        if let Some((far, host)) = library.far_of(node) {
-            let name = Name { what: What::Segment, node, id, slot: 0 };
-            let links = far.connect(host, &[name], Deadline::after(timeout), Error::NoSuchSegment)?;
-            let link = *links.first().ok_or(Error::System)?;
-            let handle = library.insert(|handle| {
-                let (way, mapped) = (Way::Far { link }, Mapped::default());
-                let segment = Self { descriptor, library, node, id, way, mapped, state: AtomicU64::new(CONNECTED), events: Events::new(callback(handle))? };
-                let segment = Arc::new(segment);
-                far.follow(link.id, Arc::downgrade(&segment) as Weak<dyn Import>);
-                segment.descriptor.hold();
-                Ok(segment)
-            });
-            return handle.inspect_err(|_| far.disconnect(link.id));
-        }
-        let missing = library.missing(node, Error::NoSuchSegment)?;
-        let mut called = call(&segment_name(node, id), Wish::Connect, &library.nodes, Deadline::after(timeout), missing)?;
-        let memory = Memory::of_peer(called.fds.pop().ok_or(Error::InconsistentVersions)?, called.answer.size)?;
+        let way = Way::find(library, node, id, Deadline::after(timeout))?;
         library.insert(|handle| {
-            let segment = Arc::new(Self {
-                descriptor,
-                library,
-                node,
-                id,
-                way: Way::Here { memory: Arc::new(memory), peer: called.peer, token: AtomicU64::new(0) },
-                mapped: Mapped::default(),
-                state: AtomicU64::new(CONNECTED),
-                events: Events::new(callback(handle))?,
-            });
-            if let Way::Here { peer, token, .. } = &segment.way {
-                let source = Arc::new(OwnerSource(Arc::downgrade(&segment)));
-                let name = library.service.add_peer(peer, source).inspect_err(|_| segment.events.close())?;
-                // Relaxed, here and where it is read: published with the handle.
-                token.store(name, Ordering::Relaxed);
-            }
+            let segment = Arc::new(Self::new(library, descriptor, (node, id), callback(handle))?);
+            segment.join(way).inspect_err(|_| segment.events.close())?;
             segment.descriptor.hold();
             Ok(segment)
         })
+    }
+
+    /// Begins to connect, and gives the handle at once. How it ends is the first event:
+    /// [`Reason::Connect`], without an error if the connection stands. Until then nothing can be
+    /// done with it but to wait for events and to disconnect.
+    ///
+    /// # Errors
+    /// [`Error::IllegalParameter`]; [`Error::NoSpace`].
+    pub fn begin_to_connect(
+        library: &'static Library,
+        descriptor: u64,
+        node: u32,
+        id: u32,
+        timeout: Option<Duration>,
+        callback: impl FnOnce(u64) -> Option<RemoteCallback>,
+    ) -> Result<u64, Error> {
+        let descriptor = library.get::<Descriptor>(descriptor)?;
+        let deadline = Deadline::after(timeout);
+        library.insert(|handle| {
+            let segment = Arc::new(Self::new(library, descriptor, (node, id), callback(handle))?);
+            let weak = Arc::downgrade(&segment);
+            let asked = thread::spawn(c"bellwire-asks", move || Self::try_until(&weak, library, (node, id), deadline));
+            asked.inspect_err(|_| segment.events.close())?;
+            segment.descriptor.hold();
+            Ok(segment)
+        })
+    }
+
+    fn new(library: &'static Library, descriptor: Arc<Descriptor>, (node, id): (u32, u32), callback: Option<RemoteCallback>) -> Result<Self, Error> {
+        let (way, state) = (OnceLock::new(), AtomicU64::new(CONNECTING));
+        Ok(Self { descriptor, library, node, id, way, mapped: Mapped::default(), state, events: Events::new(callback)? })
+    }
+
+    /// Tries to connect until it is done, the time is over, or nobody wants it any more.
+    fn try_until(segment: &Weak<Self>, library: &'static Library, (node, id): (u32, u32), deadline: Deadline) {
+        loop {
+            let slice = deadline.left().map_or(TRY, |left| left.min(TRY));
+            let found = Way::find(library, node, id, Deadline::after(Some(slice)));
+            // Acquire: pairs with the exchange in disconnect().
+            let wanted = segment.upgrade().filter(|segment| segment.state.load(Ordering::Acquire) == CONNECTING);
+            let Some(segment) = wanted else { return found.iter().for_each(Way::leave) };
+            let error = match found {
+                Ok(way) => match segment.join(way) {
+                    Ok(()) => return segment.events.post((Reason::Connect, None)),
+                    Err(error) => error,
+                },
+                Err(Error::NoSuchSegment | Error::ConnectionRefused | Error::Timeout | Error::NodeNotResponding) if !deadline.is_over() => continue,
+                Err(error) => error,
+            };
+            return segment.events.post((Reason::Connect, Some(error)));
+        }
+    }
+
+    /// The connection stands, unless it was lost or ended meanwhile.
+    fn join(self: &Arc<Self>, way: Way) -> Result<(), Error> {
+        let Ok(()) = self.way.set(way) else { return Err(Error::System) };
+        match self.way.get() {
+            Some(Way::Here { peer, token, .. }) => {
+                let source = Arc::new(OwnerSource(Arc::downgrade(self)));
+                // Relaxed, here and where it is read: published with the state.
+                token.store(self.library.service.add_peer(peer, source)?, Ordering::Relaxed);
+            }
+            Some(Way::Far { link, far }) => far.follow(link.id, Arc::downgrade(self) as Weak<dyn Import>),
+            None => {}
+        }
+        // Release: publishes the token; pairs with the exchange in disconnect(). Acquire: of an
+        // end that was told already.
+        match self.state.compare_exchange(CONNECTING, CONNECTED, Ordering::AcqRel, Ordering::Acquire) {
+            Err(ENDED) => {
+                self.leave();
+                Err(Error::Cancelled)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Leaves the owner of a connection that stands.
+    fn leave(&self) {
+        if let Some(Way::Here { peer, token, .. }) = self.way.get() {
+            self.library.service.remove_peer(token.load(Ordering::Relaxed), peer);
+        }
+        self.way.get().into_iter().for_each(Way::leave);
     }
 
     /// The owner's node.
@@ -129,24 +218,26 @@ impl RemoteSegment {
 
     /// Its bytes.
     pub fn size(&self) -> usize {
-        match &self.way {
-            Way::Here { memory, .. } => memory.size(),
-            Way::Far { link } => usize::try_from(link.granted.size).unwrap_or(usize::MAX),
+        match self.way.get() {
+            Some(Way::Here { memory, .. }) => memory.size(),
+            Some(Way::Far { link, .. }) => usize::try_from(link.granted.size).unwrap_or(usize::MAX),
+            None => 0,
         }
     }
 
     /// The owner's memory, if it is of this host.
     pub(crate) fn memory(&self) -> Option<&Arc<Memory>> {
-        match &self.way {
-            Way::Here { memory, .. } => Some(memory),
-            Way::Far { .. } => None,
+        match self.way.get() {
+            Some(Way::Here { memory, .. }) => Some(memory),
+            Some(Way::Far { .. }) | None => None,
         }
     }
 
     fn far(&self) -> Result<(&Far, Link), Error> {
-        match &self.way {
-            Way::Far { link } => Ok((self.library.far().ok_or(Error::TransferFailed)?, *link)),
-            Way::Here { .. } => Err(Error::System),
+        match self.way.get() {
+            Some(Way::Far { link, far }) => Ok((far, *link)),
+            Some(Way::Here { .. }) => Err(Error::System),
+            None => Err(Error::NotConnected),
         }
     }
 
@@ -182,7 +273,7 @@ impl RemoteSegment {
         // Acquire: pairs with the release in end().
         match self.state.load(Ordering::Acquire) {
             CONNECTED | SILENT => Ok(()),
-            ENDED => Err(Error::NotConnected),
+            ENDED | CONNECTING => Err(Error::NotConnected),
             _ => Err(Error::NodeNotResponding),
         }
     }
@@ -196,12 +287,13 @@ impl RemoteSegment {
     }
 
     fn tell_owner(&self, is_mapped: bool) -> bool {
-        match &self.way {
-            Way::Here { peer, .. } => tell_peer(peer, is_mapped),
-            Way::Far { link } => {
-                self.library.far().into_iter().for_each(|far| far.tell_mapped(link.id, is_mapped));
+        match self.way.get() {
+            Some(Way::Here { peer, .. }) => tell_peer(peer, is_mapped),
+            Some(Way::Far { link, far }) => {
+                far.tell_mapped(link.id, is_mapped);
                 true
             }
+            None => false,
         }
     }
 
@@ -224,16 +316,10 @@ impl RemoteSegment {
             return Err(Error::Busy);
         }
         library.remove::<RemoteSegment>(handle)?;
-        if let Way::Here { peer, token, .. } = &segment.way {
-            library.service.remove_peer(token.load(Ordering::Relaxed), peer);
-            peer.say(Notice::Bye);
-        }
-        // Release: pairs with the acquire in check(): sequences that are left say so.
-        segment.state.store(ENDED, Ordering::Release);
-        match &segment.way {
-            // The owner sees the end even if a transfer keeps this object.
-            Way::Here { peer, .. } => drop(rustix::net::shutdown(&peer.socket, rustix::net::Shutdown::Both)),
-            Way::Far { link } => library.far().into_iter().for_each(|far| far.disconnect(link.id)),
+        // Release: pairs with the acquire in check(): sequences that are left say so. Acquire: of
+        // the connection that stands; pairs with join(), which leaves if it comes later.
+        if segment.state.swap(ENDED, Ordering::AcqRel) != CONNECTING {
+            segment.leave();
         }
         segment.events.close();
         segment.descriptor.release();
@@ -252,7 +338,7 @@ struct OwnerSource(Weak<RemoteSegment>);
 impl Source for OwnerSource {
     fn ready(&self, token: u64) {
         let Some(segment) = self.0.upgrade() else { return };
-        let Way::Here { peer, .. } = &segment.way else { return };
+        let Some(Way::Here { peer, .. }) = segment.way.get() else { return };
         match peer.hear() {
             Heard::Nothing => return,
             Heard::Said(Notice::Unavailable) => {

@@ -231,7 +231,9 @@ size_t SCIGetLocalSegmentSize(sci_local_segment_t segment);
 /* -------------------- remote segments */
 
 /* Connects to a segment of another process, or of this one. Waits as long as it is told for a
-segment that is not there yet, or not available yet.
+segment that is not there yet, or not available yet. With SCI_FLAG_ASYNCHRONOUS_CONNECT it returns
+at once, and the library goes on as long as it is told: the first event is SCI_CB_CONNECT, whose
+status says whether the connection stands. Until then other calls say SCI_ERR_NOT_CONNECTED.
   callback  with SCI_FLAG_USE_CALLBACK, is told that the owner asks to leave, ends the
             connection, or is lost.
 SCI_ERR_OK; SCI_ERR_NO_SUCH_SEGMENT; SCI_ERR_CONNECTION_REFUSED: not available, or of another

@@ -122,7 +122,7 @@ calls! {
 
     fn SCIConnectSegment(descriptor: Handle, segment: Out<Handle>, node: u32, id: u32, number: u32, function: Option<RemoteFunction>, argument: Argument, milliseconds: u32, flags: Flags, error: ErrorOut) {
         let connect = || {
-            check(flags, USE_CALLBACK, ASYNCHRONOUS_CONNECT, 0x40000)?;
+            check(flags, USE_CALLBACK | ASYNCHRONOUS_CONNECT, 0, 0x40000)?;
             segment.need()?;
             let function = callback(flags, function)?;
             let make = |handle: u64| {
@@ -132,7 +132,12 @@ calls! {
             let library = current()?;
             library.get::<Descriptor>(descriptor as u64)?;
             adapter(number)?;
-            segment.set(RemoteSegment::connect(library, descriptor as u64, node, id, timeout(milliseconds), make)? as Handle)
+            let connected = if flags & ASYNCHRONOUS_CONNECT != 0 {
+                RemoteSegment::begin_to_connect(library, descriptor as u64, node, id, timeout(milliseconds), make)
+            } else {
+                RemoteSegment::connect(library, descriptor as u64, node, id, timeout(milliseconds), make)
+            };
+            segment.set(connected? as Handle)
         };
         end(error, (), connect());
     }
