@@ -55,7 +55,8 @@ here() { timeout -s KILL 300 "$bellwire" run -n "$@"; }
 runs memory here
 BELLWIRE_SHM=off runs packets here
 BELLWIRE_SHM=off BELLWIRE_FAULTS=$faults runs "packets, some lost, doubled, overtaken (seed $$)" here
-export BELLWIRE_VIPL=${BELLWIRE_VIPL:-$(dirname "$(realpath "$bellwire")")/libvipl.so}
+vipl=$(dirname "$(realpath "$(command -v "$bellwire")")")/libvipl.so
+[ -e "$vipl" ] && export BELLWIRE_VIPL=${BELLWIRE_VIPL:-$vipl}
 if [ "$size" = long ]; then
     for version in vi1 vi2; do
         BELLWIRE_GAS=$version runs "VIs ($version)" here

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Random Split-C programs against a sequential interpreter of their meaning (cargo xtask split-c): at -O0, -O2 and with checks, over shared memory, by packets, and by packets of which some are lost.
+# Random Split-C programs against a sequential interpreter of their meaning (cargo xtask split-c): at -O0, -O2 and with checks, over shared memory, by packets, by packets of which some are lost, and by VIs of libvipl (BELLWIRE_GAS).
 # FIRST_ONLY=1 ends with the first that fails; LIMIT is a run's time in seconds.
 #   random.sh XTASK BUILD BELLWIRE FOLDER FIRST COUNT [PROCESSES..]      XTASK: the program; BUILD: what make has made; FOLDER is written to
 set -u
@@ -8,12 +8,18 @@ xtask=$1 splitcc=$2/bin/splitcc bellwire=$3 folder=$4 first=$5 count=$6
 shift 6
 [ $# = 0 ] && set -- 3
 mkdir -p "$folder"
+vipl=$(dirname "$(realpath "$(command -v "$bellwire")")")/libvipl.so
+[ -e "$vipl" ] && export BELLWIRE_VIPL=${BELLWIRE_VIPL:-$vipl}
 passed=0 failed=0
 faults=loss=0.05,dup=0.05,reorder=0.05:300us,seed=$$
 one() { # seed, processes, flags, way
     local program=$folder/$1 environment=(BELLWIRE_SHM=on)
-    [ "$4" != memory ] && environment=(BELLWIRE_SHM=off)
-    [ "$4" = lossy ] && environment+=("BELLWIRE_FAULTS=$faults")
+    case $4 in
+    packets) environment=(BELLWIRE_SHM=off) ;;
+    lossy) environment=(BELLWIRE_SHM=off "BELLWIRE_FAULTS=$faults") ;;
+    vi?) environment=("BELLWIRE_GAS=$4") ;;
+    vi?-lossy) environment=("BELLWIRE_GAS=${4%-lossy}" BELLWIRE_SHM=off BELLWIRE_UDP=on "BELLWIRE_FAULTS=$faults") ;;
+    esac
     if env "${environment[@]}" timeout -s KILL "${LIMIT:-120}" "$bellwire" run -n "$2" "$program.bin" > "$program.log" 2>&1 && LC_ALL=C sort "$program.log" | cmp -s - "$program.expected.$2"; then
         passed=$((passed + 1))
     else
@@ -38,6 +44,8 @@ for seed in $(seq "$first" $((first + count - 1))); do
         one "$seed" "$n" "$flags" memory
         one "$seed" "$n" "$flags" packets
         [ $((seed % 4)) = 0 ] && one "$seed" "$n" "$flags" lossy
+        one "$seed" "$n" "$flags" vi$((seed % 2 + 1))
+        [ $((seed % 4)) -ge 2 ] && one "$seed" "$n" "$flags" vi$((seed % 2 + 1))-lossy
     done
     [ $failed = 0 ] && rm -f "$folder/$seed".*
 done
