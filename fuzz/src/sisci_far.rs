@@ -16,7 +16,7 @@ use crate::talk;
 use bellwire_memory::bytes::SharedBytes;
 use bellwire_memory::region::Access;
 use bellwire_memory::view::At;
-use bellwire_sisci::machine::{Begun, Link, Machine, VERSION, What, Word};
+use bellwire_sisci::machine::{Begun, Leaving, Link, Machine, VERSION, What, Word};
 use bellwire_sisci::{DATA_MAX, DataInterrupt, InterruptKind, Library, LocalInterrupt, LocalSegment, Map, SegmentKind};
 use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Duration, Engine, Instant};
@@ -49,6 +49,13 @@ struct Transfer {
     read: bool,
 }
 
+/// Stores of a map that leave: whose, at which offset.
+struct Stores {
+    link: Link,
+    offset: usize,
+    leaving: Leaving,
+}
+
 struct Stage {
     library: &'static Library,
     device: u64,
@@ -65,6 +72,7 @@ struct Stage {
     tries: u32,
     users: Vec<User>,
     under_way: Vec<Transfer>,
+    stores: Vec<Stores>,
     local: Vec<u8>,
     /// Bytes of `local` that reads may fill.
     may_change: Vec<bool>,
@@ -112,6 +120,7 @@ impl Stage {
             tries: 0,
             users: Vec::new(),
             under_way: Vec::new(),
+            stores: Vec::new(),
             local: vec![CANARY; LOCAL],
             may_change: vec![false; LOCAL],
             triggers: 0,
@@ -175,6 +184,12 @@ impl Stage {
             // SAFETY: the stage's own memory, within its length; nobody else uses it meanwhile.
             let memory = unsafe { SharedBytes::new(local[t.at..].as_mut_ptr(), t.len) };
             machine.end(engine, t.begun, memory, t.read).is_none()
+        });
+        let (at, len) = (local.as_mut_ptr(), local.len());
+        self.stores.retain_mut(|of| {
+            // SAFETY: all of the stage's own memory, which writes only read.
+            unsafe { machine.write(engine, of.link, SharedBytes::new_read_only(at, len), of.offset, &mut of.leaving) };
+            !of.leaving.is_empty()
         });
     }
 
@@ -243,7 +258,15 @@ impl Stage {
         let (what, which) = (input.u8(), usize::from(input.u8()));
         let user = self.users.get(which % self.users.len().max(1)).map(|user| user.link);
         match (what % 8, user) {
-            (0..=3, Some(link)) => {
+            (3, Some(link)) => {
+                let mut leaving = Leaving::default();
+                for _ in 0..input.u8() % 50 {
+                    let at = usize::from(input.u16()) % BYTES;
+                    leaving.add(at..at + 1 + usize::from(input.u8()));
+                }
+                self.stores.push(Stores { link, offset: input.number() as usize % BYTES, leaving });
+            }
+            (0..=2, Some(link)) => {
                 let (len, at) = (usize::from(input.u8()) << (what >> 4 & 7), usize::from(input.u16()) % (LOCAL / 2));
                 let (len, offset, read) = (len.min(LOCAL / 2), input.number() as usize, what & 128 != 0);
                 // SAFETY: the stage's own memory, within its length, until the machine has said
@@ -310,7 +333,7 @@ impl Stage {
             self.machine.disconnect(&mut self.engine, user.link);
         }
         self.reap();
-        assert!(self.under_way.is_empty(), "transfers that never end");
+        assert!(self.under_way.is_empty() && self.stores.is_empty(), "transfers that never end");
         self.take();
         let waits = library().get::<LocalInterrupt>(self.interrupt).expect("an interrupt");
         let came = (0..).take_while(|_| waits.wait(Some(std::time::Duration::ZERO)).is_ok()).count() as u64;

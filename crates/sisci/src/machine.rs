@@ -13,7 +13,7 @@ use crate::far::core::Core;
 use crate::far::message::{Head, Kind};
 use crate::far::name::asks_as;
 use crate::far::session::{Phase, Session, Side};
-use crate::far::transfer::TransferId;
+use crate::far::transfer::{TransferId, Writes};
 use crate::far::{Export, ExportId, Exported, Far, Handled, Import, Name, News, Said, SessionId};
 use crate::interrupt::LocalInterrupt;
 use crate::library::Library;
@@ -25,6 +25,7 @@ use bellwire_peer::{Channel, Death, Patience};
 use bellwire_via::nic::{NicConfig, Udp};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Duration, Engine, NetAddress};
+use core::ops::Range;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -42,6 +43,22 @@ pub struct Link(SessionId);
 /// A transfer that has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun(TransferId);
+
+/// Writes of parts of one memory to a segment, as the stores of a map leave.
+#[derive(Default)]
+pub struct Leaving(Writes);
+
+impl Leaving {
+    /// Adds a part.
+    pub fn add(&mut self, part: Range<usize>) {
+        self.0.add(part);
+    }
+
+    /// Whether all have ended.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// What a user says to an owner.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +223,15 @@ impl Machine {
     /// How a transfer of the same memory ended, once; `None` while it goes on.
     pub fn end<W: Wire>(&mut self, engine: &mut Engine<W>, begun: Begun, memory: SharedBytes<'_>, read: bool) -> Option<Result<(), Error>> {
         self.core.end_transfer(engine, begun.0, memory, read)
+    }
+
+    /// Goes on with writes of parts of `memory` to a segment, at `offset` and on.
+    ///
+    /// # Safety
+    /// `memory` stays mapped until all have ended.
+    pub unsafe fn write<W: Wire>(&mut self, engine: &mut Engine<W>, link: Link, memory: SharedBytes<'_>, offset: usize, leaving: &mut Leaving) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.core.write(engine, link.0, memory, offset, &mut leaving.0) }
     }
 
     /// A user lets its connection go.
