@@ -78,6 +78,7 @@ trap 'cleanup; rm -rf "$work"' EXIT
 runs "two hosts" job
 BELLWIRE_FAULTS=$faults runs "two hosts, packets lost, doubled, overtaken (seed $$)" job
 BELLWIRE_SHM=off runs "two hosts, memory shared by nobody" job
+[ "$size" = long ] && for version in vi1 vi2; do BELLWIRE_GAS=$version runs "two hosts, VIs ($version)" job; done
 echo "$((compared - differ)) passed, $differ failed"
 [ $differ = 0 ] && echo "all results are the same"
 exit $((differ != 0))
