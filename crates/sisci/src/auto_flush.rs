@@ -33,8 +33,11 @@ const PAUSE_MAX: Duration = Duration::from_micros(3200);
 /// How stores are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Finding {
-    /// By pages that are protected from stores; else by comparing.
+    /// By pages that are protected from stores, if the stores of system calls are heard of too;
+    /// else by comparing.
     #[default]
+    Surely,
+    /// By pages that are protected from stores, where there are any; else by comparing.
     Pages,
     /// By comparing all of a map with what it was.
     Compare,
@@ -119,7 +122,11 @@ impl AutoFlush {
     /// # Errors
     /// [`Error::NoSpace`].
     pub fn start(finding: Finding, explain: bool) -> Result<Arc<Self>, Error> {
-        let watch = if finding == Finding::Pages { WriteWatch::open() } else { None };
+        let watch = match finding {
+            Finding::Surely => WriteWatch::open().filter(WriteWatch::hears_system_calls),
+            Finding::Pages => WriteWatch::open(),
+            Finding::Compare => None,
+        };
         if explain {
             let how = match &watch {
                 Some(watch) if watch.hears_system_calls() => "by page faults",

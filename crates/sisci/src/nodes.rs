@@ -216,7 +216,9 @@ mod tests {
         assert!(n.reason.contains("BELLWIRE_SISCI_NODES"), "{}", n.reason);
         assert_eq!(nodes(&[(TABLE, "# ours\n12 10.0.3.7 # here\n")]).unwrap().own, 12);
         let n = nodes(&[("BELLWIRE_SISCI", "node=5, users=all,explain"), (TABLE, "12 10.0.3.7")]).unwrap();
-        assert_eq!((n.own, n.all_users, n.explain, n.finding), (5, true, true, Finding::Pages));
+        assert_eq!((n.own, n.all_users, n.explain, n.finding), (5, true, true, Finding::Surely));
+        let n = nodes(&[("BELLWIRE_SISCI", "stores=pages")]).unwrap();
+        assert_eq!(n.finding, Finding::Pages);
         let n = nodes(&[("BELLWIRE_SISCI", "stores=compare,loads=2000")]).unwrap();
         assert_eq!((n.finding, n.loads), (Finding::Compare, Some(Duration::from_millis(2))));
     }
