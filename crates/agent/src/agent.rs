@@ -39,6 +39,9 @@ const TIMES_PER_LOOK: usize = 8;
 const IDLE_ROUNDS_PER_LOOK: u32 = 2;
 /// While there is traffic, rounds between two looks at a socket that had nothing the last time.
 const ROUNDS_PER_DATAGRAM: u32 = 8;
+/// After so many packets within a round the socket has a look: a round of a thousand endpoints
+/// takes milliseconds, and its buffer may hold a few hundred datagrams.
+const PACKETS_PER_DATAGRAM_LOOK: u32 = 128;
 /// Descriptors of an endpoint: connection, memory, bell; and those of the agent itself.
 const DESCRIPTORS_EACH: u64 = 3;
 const DESCRIPTORS_OWN: u64 = 64;
@@ -307,12 +310,16 @@ impl Agent {
     pub fn turn(&mut self) -> bool {
         self.now = clock();
         self.rounds = self.rounds.wrapping_add(1);
-        let mut busy = false;
-        let mut at = 0;
+        let (mut busy, mut at, mut since_look) = (false, 0, 0);
         while let Some(&place) = self.resident.get(at) {
             let packets = self.serve(place);
             self.counters.packets += u64::from(packets);
             busy |= packets > 0;
+            since_look += packets;
+            if since_look >= PACKETS_PER_DATAGRAM_LOOK {
+                since_look = 0;
+                self.look_at_network();
+            }
             if packets == 0 {
                 self.idle.push(place);
             }

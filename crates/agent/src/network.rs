@@ -24,8 +24,9 @@ const VERSION: u8 = 1;
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 16;
 const DATAGRAM_BYTES_MAX: usize = HEADER_BYTES + PACKET_BYTES_MAX;
-/// Wanted of the kernel for what arrives while the agent sleeps; it gives what it allows.
-const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
+/// Wanted of the kernel for what arrives while the agent sleeps, or has no processor: root gets it,
+/// others what the kernel allows.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// What the header says.
@@ -74,7 +75,8 @@ impl Network {
         socket.set_nonblocking(true).map_err(|e| OpenError::Udp(config.address, e))?;
         without_fragments(&socket);
         // Less than wanted is the machine's limit, not an error.
-        let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES);
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES)
+            .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES));
         let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         let own = socket.local_addr().map_err(|e| OpenError::Udp(config.address, e))?;
         let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, own, now)));

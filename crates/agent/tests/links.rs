@@ -157,3 +157,38 @@ fn three_frames_in_a_crowd_by_default() {
     let counters = exchange(Host::in_thread(AgentConfig { address: at, frames: 3, ..AgentConfig::default() }), at, 6);
     assert!(counters.not_resident == 0, "{counters:?}");
 }
+
+/// While an endpoint waits for its turn, a few packets wait with it; then more may leave.
+#[test]
+fn few_packets_wait_for_a_turn() {
+    let at = address();
+    let agent = Host::by_hand(config(at, 2));
+    let [mut sender, mut receiver] = [agent.endpoint(at), agent.endpoint(at)];
+    let to = receiver.address();
+    let mut came = 0;
+    for round in 1..4 {
+        // Others have the frames.
+        let mut others = [agent.endpoint(at), agent.endpoint(at)];
+        let around = [others[1].address(), others[0].address()];
+        for (other, to) in others.iter_mut().zip(around) {
+            other.send(&Transmit { to, bytes: &[0x10; 40], segment: None, fragment: false, session: None });
+        }
+        (0..20).for_each(|_| agent.turn());
+        let written = (0..10).filter(|_| {
+            let is_ready = sender.is_ready();
+            if is_ready {
+                sender.send(&Transmit { to, bytes: &[0x10; 40], segment: None, fragment: false, session: None });
+            }
+            is_ready
+        });
+        assert_eq!(written.count(), 4, "in round {round}");
+        assert!(!sender.is_clear() && sender.next_timeout() != bellwire_time::Instant::NEVER);
+        for _ in 0..200 {
+            agent.turn();
+            while receiver.receive().is_some() {
+                came += 1;
+            }
+        }
+        assert!(sender.is_ready() && came == 4 * round, "{came} in round {round}");
+    }
+}

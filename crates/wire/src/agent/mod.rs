@@ -19,6 +19,7 @@
 //! | `link.rs` | a connection with an agent, from the first message to the end |
 //! | `search.rs` | finding a NIC by its name |
 //! | `port.rs` | [`AgentPort`], the port |
+//! | `waiting.rs` | what it waits for: room, the endpoint's turn |
 
 mod config;
 mod link;
@@ -27,6 +28,7 @@ mod port;
 mod search;
 pub mod segment;
 mod transport;
+mod waiting;
 
 use bellwire_proto::packet::{Kind, header};
 

@@ -17,6 +17,7 @@ use super::link::{AgentFailure, Link, Said, Told};
 use super::messages::ToAgent;
 use super::search::Search;
 use super::segment::{ADDRESS_BYTES, Kind, PACKET_BYTES_MAX, load_address, store_address};
+use super::waiting::{Meanwhile, STALL, Stalled, TURN_LOOK, Turn};
 use crate::address::NetAddress;
 use crate::clock::clock;
 use crate::names;
@@ -30,7 +31,6 @@ use bellwire_memory::event::pipe_of_bell;
 use bellwire_memory::{MemoryError, fd_table};
 use bellwire_proto::packet::{self, DataHeader, Nack, Packet};
 use bellwire_proto::{Refusal, Transmit};
-use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,8 +42,6 @@ const LISTEN_TIME: Duration = Duration::from_millis(200);
 /// Without an agent, the next one is looked for after this, doubled up to that.
 const RETRY_MIN: Duration = Duration::from_millis(10);
 const RETRY_MAX: Duration = Duration::from_millis(500);
-/// Room is looked for again after this, if the agent has not rung.
-const STALL: Duration = Duration::from_millis(2);
 const LOOKS_AGAIN: u32 = 3;
 /// A sleeping program gives memory of its ring back so long after it has done so before: a burst
 /// may follow.
@@ -56,25 +54,6 @@ struct Peer {
     sessions: u32,
     /// Our id of the session with it, as its packets name it.
     id: u64,
-}
-
-/// Packets that found no room.
-#[derive(Debug, Default)]
-struct Stalled {
-    bytes: Vec<u8>,
-    to: Option<SocketAddr>,
-    segment: usize,
-    retry_at: Instant,
-}
-
-/// Called again and again instead of sleeping while the agent is waited for, by tests whose agent
-/// is in the same thread.
-struct Meanwhile(Option<Box<dyn FnMut() + Send>>);
-
-impl fmt::Debug for Meanwhile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Meanwhile({})", self.0.is_some())
-    }
 }
 
 /// A NIC's endpoint at the host's agent.
@@ -107,6 +86,7 @@ pub struct AgentPort {
     last: Option<(SocketAddr, u64)>,
     refused: VecDeque<SocketAddr>,
     stalled: Stalled,
+    turn: Turn,
     /// Memory of the ring was given back then; and is to be given back then.
     released: Instant,
     release_at: Instant,
@@ -164,6 +144,7 @@ impl AgentPort {
             last: None,
             refused: VecDeque::new(),
             stalled: Stalled::default(),
+            turn: Turn::default(),
             released: Instant(0),
             release_at: Instant::NEVER,
             guard: Guard::new()?,
@@ -289,7 +270,7 @@ impl AgentPort {
         self.retry = RETRY_MIN;
         self.unsaid = self.search.names().map(ToAgent::Listen).collect();
         self.listened.clear();
-        attached.end.set_armed(self.armed, self.stalled.to.is_some());
+        attached.end.set_armed(self.armed, self.wants_room());
         self.say_unsaid();
     }
 
@@ -303,6 +284,7 @@ impl AgentPort {
             }
         }
         self.stalled.to = None;
+        self.turn = Turn::default();
         self.unsaid.clear();
         self.retry_unsaid_at = Instant::NEVER;
         self.retry_at = clock() + self.retry;
@@ -339,8 +321,13 @@ impl AgentPort {
     /// Tells the agent when to ring.
     fn tell_armed(&self) {
         if let Some(a) = self.link.as_ref().and_then(|l| l.attached.as_ref()) {
-            a.end.set_armed(self.armed, self.stalled.to.is_some());
+            a.end.set_armed(self.armed, self.wants_room());
         }
+    }
+
+    /// Whether the agent is to ring when it has taken packets.
+    fn wants_room(&self) -> bool {
+        self.stalled.to.is_some() || (self.turn.is_held() && self.armed)
     }
 
     // ---- packets
@@ -393,6 +380,15 @@ impl AgentPort {
         }
     }
 
+    /// Looks whether enough packets wait for the endpoint's turn.
+    #[cold]
+    fn look_for_turn(&mut self) {
+        let end = self.link.as_mut().and_then(|l| l.attached.as_mut()).map(|a| &mut a.end);
+        if self.turn.look(end) && self.armed {
+            self.tell_armed();
+        }
+    }
+
     /// Writes packets of a size, as many as there is room for; the rest waits.
     fn put_run(&mut self, to: SocketAddr, bytes: &[u8], segment: usize) {
         let mut at = 0;
@@ -408,6 +404,9 @@ impl AgentPort {
                 break;
             }
             at = end;
+        }
+        if self.turn.has_written(bytes.len().div_ceil(segment.max(1))) {
+            self.look_for_turn();
         }
         self.ring();
     }
@@ -527,12 +526,15 @@ impl PacketPort for AgentPort {
 
     fn is_ready(&mut self) -> bool {
         self.unstall();
-        self.stalled.to.is_none()
+        if self.turn.is_held() {
+            self.look_for_turn();
+        }
+        self.is_clear()
     }
 
     #[inline]
     fn is_clear(&self) -> bool {
-        self.stalled.to.is_none()
+        self.stalled.to.is_none() && !self.turn.is_held()
     }
 
     fn send(&mut self, transmit: &Transmit<'_>) {
@@ -552,6 +554,7 @@ impl PacketPort for AgentPort {
     fn has_news(&self) -> bool {
         !self.refused.is_empty()
             || self.stalled.to.is_some()
+            || self.turn.is_held()
             || self.link.is_none()
             || !self.unsaid.is_empty()
             || self.search.is_asking()
@@ -663,9 +666,10 @@ impl PacketPort for AgentPort {
             let mut questions: Vec<(SocketAddr, [u8; FIND_BYTES])> = Vec::new();
             self.search.handle_timeout(clock(), |to, bytes| questions.push((to, *bytes)));
             for (to, bytes) in questions {
-                // No room: it is asked again.
-                let _ = self.put(to, &bytes);
-                self.ring();
+                // No room, or enough that waits: it is asked again.
+                if self.is_ready() {
+                    self.put_run(to, &bytes, bytes.len());
+                }
             }
         }
         self.search.poll_found()
@@ -673,7 +677,8 @@ impl PacketPort for AgentPort {
 
     fn next_timeout(&self) -> Instant {
         let stall = if self.stalled.to.is_some() { self.stalled.retry_at } else { Instant::NEVER };
-        self.search.next_timeout().min(stall).min(self.retry_at).min(self.retry_unsaid_at).min(self.release_at)
+        let turn = if self.turn.is_held() { clock() + TURN_LOOK } else { Instant::NEVER };
+        self.search.next_timeout().min(stall).min(turn).min(self.retry_at).min(self.retry_unsaid_at).min(self.release_at)
     }
 
     fn is_busy(&self) -> bool {

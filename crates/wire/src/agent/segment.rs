@@ -179,6 +179,13 @@ impl ProgramEnd {
         is_new
     }
 
+    /// Whether the endpoint has a frame.
+    #[inline]
+    pub fn is_resident(&self) -> bool {
+        // Relaxed: a hint. A program that sleeps until it has one is rung when packets have left.
+        word(&self.region, STATE).load(Ordering::Relaxed) & STATE_MASK == State::Resident as u32
+    }
+
     /// The agent could not be rung.
     pub fn not_rung(&mut self) {
         self.rung = (None, None);

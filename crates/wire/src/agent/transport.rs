@@ -16,6 +16,9 @@ const REFUSALS_MAX: u32 = 12_000;
 /// it. So it is given up later than on a wire, and asked less often. Of a peer that has ended the
 /// agent tells at once.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(30);
+/// And not before it was asked so often in vain: a program of thousands of endpoints on a busy
+/// machine may ask each of its peers only every few seconds.
+const RETRIES_MAX: u32 = 20;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(15);
 const HANDSHAKE_RETRY_MAX: Duration = Duration::from_secs(1);
 
@@ -32,6 +35,7 @@ pub(super) fn settings_by_agent(receive_bytes: usize) -> Result<Config, MemoryEr
         refusal_wait_max: REFUSAL_WAIT_MAX,
         refusals_max: REFUSALS_MAX,
         unreachable_after: UNREACHABLE_AFTER,
+        retries_max: RETRIES_MAX,
         handshake_time: HANDSHAKE_TIME,
         handshake_retry_max: HANDSHAKE_RETRY_MAX,
         ..settings(receive_bytes)?
