@@ -197,14 +197,19 @@ fn short_requests_of_a_burst_share_messages() {
             assert_eq!(back, from, "a get behind a put sees it");
             let sent = net.core().peers[1].credits.sent().wrapping_sub(before);
             assert!(sent < COUNT as u32 / 10, "{sent} messages");
-            // One alone waits for nobody, and neither does a short one behind a long one.
+            // One alone waits for nobody, and neither does a short one behind a long one; the next
+            // has company, unless the helper has had its time meanwhile: so in some try.
             let store = |words: usize| {
                 // SAFETY: C1: vectors of ours.
                 unsafe { net.store(1, bases[1], from.as_ptr().cast(), 8 * words).unwrap() };
                 net.core().peers[1].credits.sent().wrapping_sub(before)
             };
-            assert_eq!((store(100), store(1)), (sent + 1, sent + 2));
-            assert_eq!(store(1), sent + 2, "company");
+            let is_so = (0..100).any(|_| {
+                net.sync().unwrap();
+                let sent = net.core().peers[1].credits.sent().wrapping_sub(before);
+                (store(100), store(1), store(1)) == (sent + 1, sent + 2, sent + 2)
+            });
+            assert!(is_so, "no company in any try");
         }
         net.gather(None).unwrap();
     });
