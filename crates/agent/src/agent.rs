@@ -14,8 +14,8 @@ use bellwire_memory::{MemoryError, fd_passing};
 use bellwire_residency::{Action, Config, EndpointId, Residency, Statistics};
 use bellwire_time::{Duration, Instant};
 use bellwire_wire::agent::messages::Label;
-use bellwire_wire::agent::name_of_agent;
 use bellwire_wire::agent::segment::{AgentEnd, AgentPage, State, fence_before_look};
+use bellwire_wire::agent::{REFUSAL_WAIT_MAX, name_of_agent};
 use bellwire_wire::clock::clock;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,6 +39,9 @@ const TIMES_PER_LOOK: usize = 8;
 const IDLE_ROUNDS_PER_LOOK: u32 = 2;
 /// While there is traffic, rounds between two looks at a socket that had nothing the last time.
 const ROUNDS_PER_DATAGRAM: u32 = 8;
+/// An endpoint of which a packet was refused keeps its frame for as long, however short the stay is:
+/// the packet comes again within half of it, if its sender is not late.
+const EXPECTING_TIME: Duration = Duration(2 * REFUSAL_WAIT_MAX.0);
 /// After so many packets within a round the socket has a look: a round of a thousand endpoints
 /// takes milliseconds, and its buffer may hold a few hundred datagrams.
 const PACKETS_PER_DATAGRAM_LOOK: u32 = 128;
@@ -254,7 +257,11 @@ impl Agent {
         if let Some(end) = &mut endpoint.end {
             end.set_state(State::Resident);
         }
+        let is_expecting = endpoint.is_expecting;
         self.residency.loaded(self.now, id);
+        if is_expecting {
+            self.residency.keep(id, self.now + EXPECTING_TIME);
+        }
         if is_mapped {
             self.resident.push(id.0);
             self.unpark(id.0);

@@ -214,6 +214,16 @@ impl Residency {
         }
     }
 
+    /// A resident endpoint keeps its frame until then at least: what it was loaded for comes later.
+    pub fn keep(&mut self, endpoint: EndpointId, until: Instant) {
+        if let Some(entry) = self.entries.get_mut(endpoint.0 as usize)
+            && matches!(entry.state, State::Resident(_))
+        {
+            entry.kept = entry.kept.max(until);
+            self.changes += 1;
+        }
+    }
+
     /// The endpoint sends, or a message has come for it: its frame, if it is resident. If not, it
     /// is demanded; a sender waits, a message is refused as not resident.
     pub fn access(&mut self, now: Instant, endpoint: EndpointId) -> Option<FrameId> {

@@ -35,6 +35,7 @@ use bellwire_proto::packet::{Kind, header};
 pub use config::{AgentConfig, AgentError};
 pub use link::{AgentFailure, connect};
 pub use port::AgentPort;
+pub use transport::REFUSAL_WAIT_MAX;
 
 /// The UDP port of agents: the same on all hosts.
 pub const AGENT_PORT: u16 = 7120;

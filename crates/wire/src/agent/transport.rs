@@ -10,7 +10,7 @@ use bellwire_proto::Config;
 /// Refused packets are tried again at the latest after this, and so often: for half a minute. An
 /// endpoint that was loaded for a packet is gone again after a few milliseconds, and its turn may
 /// come after that of many others.
-const REFUSAL_WAIT_MAX: Duration = Duration::from_micros(2_500);
+pub const REFUSAL_WAIT_MAX: Duration = Duration::from_micros(2_500);
 const REFUSALS_MAX: u32 = 12_000;
 /// A peer that is one of thousands over few frames may be loaded seconds after a packet came for
 /// it. So it is given up later than on a wire, and asked less often. Of a peer that has ended the
