@@ -39,8 +39,8 @@ const TIMES_PER_LOOK: usize = 8;
 const IDLE_ROUNDS_PER_LOOK: u32 = 2;
 /// While there is traffic, rounds between two looks at a socket that had nothing the last time.
 const ROUNDS_PER_DATAGRAM: u32 = 8;
-/// An endpoint of which a packet was refused keeps its frame for as long, however short the stay is:
-/// the packet comes again within half of it, if its sender is not late.
+/// An endpoint of which a packet was refused keeps its frame for as long, however short the stay
+/// is: the packet comes again within half of it, if its sender is not late.
 const EXPECTING_TIME: Duration = Duration(2 * REFUSAL_WAIT_MAX.0);
 /// After so many packets within a round the socket has a look: a round of a thousand endpoints
 /// takes milliseconds, and its buffer may hold a few hundred datagrams.

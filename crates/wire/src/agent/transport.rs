@@ -16,7 +16,7 @@ const REFUSALS_MAX: u32 = 12_000;
 /// it. So it is given up later than on a wire, and asked less often. Of a peer that has ended the
 /// agent tells at once.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(30);
-/// And not before it was asked so often in vain: a program of thousands of endpoints on a busy
+/// And not before so many questions had no answer: a program of thousands of endpoints on a busy
 /// machine may ask each of its peers only every few seconds.
 const RETRIES_MAX: u32 = 20;
 const HANDSHAKE_TIME: Duration = Duration::from_secs(15);
