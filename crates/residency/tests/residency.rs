@@ -57,6 +57,22 @@ fn who_is_wanted_while_it_leaves_waits_again() {
 }
 
 #[test]
+fn who_is_to_keep_its_frame_keeps_it_beyond_its_stay() {
+    let mut r = Residency::new(config(1, Policy::LeastRecentlyUsed), 1);
+    r.access(Instant(0), EndpointId(0));
+    settle_all(&mut r, Instant(0));
+    r.keep(EndpointId(0), Instant(1000));
+    r.keep(EndpointId(1), Instant(5000));
+    r.access(Instant(1), EndpointId(1));
+    assert_eq!(r.next_timeout(), Instant(1000));
+    r.handle_timeout(Instant(999));
+    assert_eq!(r.poll_action(), None);
+    r.handle_timeout(Instant(1000));
+    settle_all(&mut r, Instant(1000));
+    assert!(matches!(r.state(EndpointId(1)), State::Resident(_)));
+}
+
+#[test]
 fn what_was_just_loaded_stays_for_a_while() {
     let mut r = Residency::new(config(1, Policy::LongestResident), 1);
     r.access(Instant(0), EndpointId(0));
