@@ -3,7 +3,8 @@
 
 use crate::input::Input;
 use crate::program::{self, Program, VIS};
-use crate::scripted::{Incoming, Scripted, link, wire};
+use crate::scripted::{Scripted, link, wire};
+use crate::talk;
 use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Engine, Instant, NetAddress};
 
@@ -32,7 +33,7 @@ impl Stage {
     }
 
     fn deliver(&mut self, words: [u64; 8], payload: Vec<u8>) {
-        wire(&mut self.engine).incoming.push_back(Incoming { words: Box::new(words), payload });
+        talk::deliver(&mut self.engine, words, payload);
     }
 
     /// Asks for a connection and accepts it, if the link allows.

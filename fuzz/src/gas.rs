@@ -17,8 +17,6 @@ use bellwire_via::{Engine, Instant};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 const STEPS_MAX: usize = 300;
-/// Turns after each step, at most.
-const TURNS_MAX: usize = 64;
 const PAGE: usize = 4096;
 /// Memory that the peer reaches, and words that the program gets bytes into.
 const REACH: usize = 2 * PAGE;
@@ -125,15 +123,7 @@ impl Stage {
     }
 
     fn turns(&mut self) {
-        let mut idle = 0;
-        for _ in 0..TURNS_MAX {
-            // What one of them has begun, the other may go on with.
-            let has_moved = self.machine.poll(&mut self.engine) | self.engine.progress();
-            idle = if has_moved { 0 } else { idle + 1 };
-            if idle == 3 {
-                break;
-            }
-        }
+        talk::turns(|| self.machine.poll(&mut self.engine) | self.engine.progress());
     }
 
     /// Requests as in a pack.

@@ -10,7 +10,7 @@
 
 use crate::input::Input;
 use crate::program::{self, pass_time};
-use crate::scripted::{Incoming, Scripted, link, wire};
+use crate::scripted::{Scripted, link, wire};
 use crate::sisci::library;
 use crate::talk;
 use bellwire_memory::bytes::SharedBytes;
@@ -22,8 +22,6 @@ use bellwire_via::wire::{LinkFailure, WireEvent};
 use bellwire_via::{Duration, Engine, Instant};
 
 const STEPS_MAX: usize = 300;
-/// Turns after each step, at most.
-const TURNS_MAX: usize = 64;
 /// Bytes of the segments, and of the program's own memory.
 const BYTES: usize = 8192;
 const LOCAL: usize = 48 * 1024;
@@ -161,19 +159,11 @@ impl Stage {
     fn deliver(&mut self, op: u64, to: u32, payload: Vec<u8>) {
         let n = payload.len() as u64;
         let words = [program::head(op, to, true), n << 32, n << 32, 0, 0, 0, 0, 0];
-        wire(&mut self.engine).incoming.push_back(Incoming { words: Box::new(words), payload });
+        talk::deliver(&mut self.engine, words, payload);
     }
 
     fn turns(&mut self) {
-        let mut idle = 0;
-        for _ in 0..TURNS_MAX {
-            // What one of them has begun, the other may go on with.
-            let has_moved = self.machine.poll(&mut self.engine) | self.engine.progress();
-            idle = if has_moved { 0 } else { idle + 1 };
-            if idle == 3 {
-                break;
-            }
-        }
+        talk::turns(|| self.machine.poll(&mut self.engine) | self.engine.progress());
         self.reap();
     }
 
@@ -250,7 +240,7 @@ impl Stage {
         words[4] = if form & 64 == 0 { u64::from(handle) } else { input.number() };
         words[7] = input.number();
         let payload = if form & 2 == 0 { (0..length).map(|i| i as u8).collect() } else { Vec::new() };
-        wire(&mut self.engine).incoming.push_back(Incoming { words: Box::new(words), payload });
+        talk::deliver(&mut self.engine, words, payload);
     }
 
     /// A call of the program.

@@ -22,8 +22,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const STEPS_MAX: usize = 300;
-/// Turns of the endpoint after each step, at most.
-const TURNS_MAX: usize = 64;
 /// Bytes before, between and behind what may be reached.
 const EDGE: usize = 512;
 /// What peers may read and write, and read only.
@@ -122,15 +120,7 @@ impl Stage {
     }
 
     fn turns(&mut self) {
-        let mut idle = 0;
-        for _ in 0..TURNS_MAX {
-            // What one of them has begun, the other may go on with.
-            let has_moved = self.machine.poll(&mut self.engine) | self.engine.progress();
-            idle = if has_moved { 0 } else { idle + 1 };
-            if idle == 3 {
-                break;
-            }
-        }
+        talk::turns(|| self.machine.poll(&mut self.engine) | self.engine.progress());
         self.hear();
     }
 

@@ -5,10 +5,25 @@ use crate::program;
 use crate::scripted::{Incoming, Scripted, wire};
 use bellwire_via::{Engine, NetAddress};
 
+/// Turns of a layer after each step, at most.
+const TURNS_MAX: usize = 64;
 /// Payload of a frame of the scripted wire.
 const FRAME_BYTES: usize = 1024;
 
-fn deliver(engine: &mut Engine<Scripted>, words: [u64; 8], payload: Vec<u8>) {
+/// Gives a layer turns until three in a row have moved nothing: what one part has begun, another
+/// may go on with.
+pub fn turns(mut turn: impl FnMut() -> bool) {
+    let mut idle = 0;
+    for _ in 0..TURNS_MAX {
+        idle = if turn() { 0 } else { idle + 1 };
+        if idle == 3 {
+            break;
+        }
+    }
+}
+
+/// A frame of the peer.
+pub fn deliver(engine: &mut Engine<Scripted>, words: [u64; 8], payload: Vec<u8>) {
     wire(engine).incoming.push_back(Incoming { words: Box::new(words), payload });
 }
 

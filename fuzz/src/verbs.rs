@@ -15,8 +15,6 @@ use bellwire_via::{Duration, Engine, Instant};
 use std::collections::BTreeSet;
 
 const STEPS_MAX: usize = 300;
-/// Turns of the device after each step, at most.
-const TURNS_MAX: usize = 64;
 /// Bytes before, between and behind what may be reached.
 const EDGE: usize = 512;
 /// What peers may reach, and what they may only read.
@@ -131,18 +129,14 @@ impl Stage {
     }
 
     fn turns(&mut self) {
-        let mut idle = 0;
-        for _ in 0..TURNS_MAX {
+        talk::turns(|| {
             let has_moved = self.machine.poll(&mut self.engine) | self.engine.progress();
             for c in self.machine.poll_cq(self.cq, 1000).expect("a queue") {
                 assert!(self.open.remove(&c.wr_id), "completed twice, or never begun: {c:?}");
                 assert!(matches!(c.opcode, WcOpcode::Receive | WcOpcode::ReceiveWrite) || self.pairs[(c.wr_id >> 32) as usize % 4] == c.qp, "{c:?}");
             }
-            idle = if has_moved { 0 } else { idle + 1 };
-            if idle == 3 {
-                break;
-            }
-        }
+            has_moved
+        });
         while self.machine.event().is_some() {}
     }
 

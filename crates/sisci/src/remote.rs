@@ -116,12 +116,7 @@ impl RemoteSegment {
     ) -> Result<u64, Error> {
         let descriptor = library.get::<Descriptor>(descriptor)?;
         let way = Way::find(library, node, id, Deadline::after(timeout))?;
-        library.insert(|handle| {
-            let segment = Arc::new(Self::new(library, descriptor, (node, id), callback(handle))?);
-            segment.join(way).inspect_err(|_| segment.events.close())?;
-            segment.descriptor.hold();
-            Ok(segment)
-        })
+        Self::insert(library, descriptor, (node, id), callback, |segment| segment.join(way))
     }
 
     /// Begins to connect, and gives the handle at once. How it ends is the first event:
@@ -140,11 +135,23 @@ impl RemoteSegment {
     ) -> Result<u64, Error> {
         let descriptor = library.get::<Descriptor>(descriptor)?;
         let deadline = Deadline::after(timeout);
+        Self::insert(library, descriptor, (node, id), callback, |segment| {
+            let weak = Arc::downgrade(segment);
+            thread::spawn(c"bellwire-asks", move || Self::try_until(&weak, library, (node, id), deadline)).map(|_| ())
+        })
+    }
+
+    /// Makes a segment, has it begin, and gives its handle.
+    fn insert(
+        library: &'static Library,
+        descriptor: Arc<Descriptor>,
+        of: (u32, u32),
+        callback: impl FnOnce(u64) -> Option<RemoteCallback>,
+        begin: impl FnOnce(&Arc<Self>) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
         library.insert(|handle| {
-            let segment = Arc::new(Self::new(library, descriptor, (node, id), callback(handle))?);
-            let weak = Arc::downgrade(&segment);
-            let asked = thread::spawn(c"bellwire-asks", move || Self::try_until(&weak, library, (node, id), deadline));
-            asked.inspect_err(|_| segment.events.close())?;
+            let segment = Arc::new(Self::new(library, descriptor, of, callback(handle))?);
+            begin(&segment).inspect_err(|_| segment.events.close())?;
             segment.descriptor.hold();
             Ok(segment)
         })

@@ -4,6 +4,7 @@ use crate::exchange::tests::{LENGTH, threads_count};
 use crate::tracing::{Status, may_trace};
 use bellwire_memory::atomic::{AtomicBool, AtomicU64};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -44,21 +45,29 @@ fn threads_notice_nothing() {
             }
             sent
         });
-        let mut done = 0;
-        // SAFETY: `threads_count`'s pages; no locks are held.
-        threads_count(|pages, base| unsafe {
-            let is_done = exchange_frozen(pages, base);
-            done += u64::from(is_done);
-            is_done
-        });
-        over.store(true, Ordering::Relaxed);
-        rustix::io::write(&wakes, &1_u64.to_ne_bytes()).unwrap();
+        let done = stop_threads(&over, wakes.as_fd());
         assert_eq!(sleeping.join().unwrap(), Ok(1), "epoll_wait failed");
         (sending.join().unwrap(), done)
     });
     eprintln!("threads were stopped in {done} rounds");
     assert!(done > 0, "threads could not be stopped in any round");
     assert_eq!(SIGNALS.load(Ordering::Relaxed), sent);
+}
+
+/// Stops all threads again and again; then says that it is over, and wakes those that sleep. In how
+/// many rounds they could be stopped.
+fn stop_threads(over: &AtomicBool, wakes: BorrowedFd<'_>) -> u64 {
+    let mut done = 0;
+    // SAFETY: `threads_count`'s pages; no locks are held.
+    threads_count(|pages, base| unsafe {
+        let is_done = exchange_frozen(pages, base);
+        done += u64::from(is_done);
+        is_done
+    });
+    // Relaxed: a flag.
+    over.store(true, Ordering::Relaxed);
+    rustix::io::write(wakes, &1_u64.to_ne_bytes()).unwrap();
+    done
 }
 
 fn sleep_until_woken(fd: c_int) -> Result<c_int, c_int> {
@@ -107,15 +116,7 @@ fn signals_that_nobody_hears_wake_nobody() {
                 }
             }
         });
-        let mut done = 0;
-        // SAFETY: `threads_count`'s pages; no locks are held.
-        threads_count(|pages, base| unsafe {
-            let is_done = exchange_frozen(pages, base);
-            done += u64::from(is_done);
-            is_done
-        });
-        over.store(true, Ordering::Relaxed);
-        rustix::io::write(&wakes, &1_u64.to_ne_bytes()).unwrap();
+        let done = stop_threads(&over, wakes.as_fd());
         assert_eq!([ignoring, blocking].map(|thread| thread.join().unwrap()), [Ok(1); 2], "epoll_wait failed");
         assert!(done > 0, "threads could not be stopped in any round");
     });

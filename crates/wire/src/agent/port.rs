@@ -17,7 +17,7 @@ use super::link::{AgentFailure, Link, Said, Told};
 use super::messages::ToAgent;
 use super::search::Search;
 use super::segment::{ADDRESS_BYTES, Kind, PACKET_BYTES_MAX, load_address, store_address};
-use super::waiting::{Meanwhile, STALL, Stalled, TURN_LOOK, Turn};
+use super::waiting::{Meanwhile, STALL, Stalled, Turn};
 use crate::address::NetAddress;
 use crate::clock::clock;
 use crate::names;
@@ -270,7 +270,7 @@ impl AgentPort {
         self.retry = RETRY_MIN;
         self.unsaid = self.search.names().map(ToAgent::Listen).collect();
         self.listened.clear();
-        attached.end.set_armed(self.armed, self.wants_room());
+        self.tell_armed();
         self.say_unsaid();
     }
 
@@ -677,8 +677,7 @@ impl PacketPort for AgentPort {
 
     fn next_timeout(&self) -> Instant {
         let stall = if self.stalled.to.is_some() { self.stalled.retry_at } else { Instant::NEVER };
-        let turn = if self.turn.is_held() { clock() + TURN_LOOK } else { Instant::NEVER };
-        self.search.next_timeout().min(stall).min(turn).min(self.retry_at).min(self.retry_unsaid_at).min(self.release_at)
+        self.search.next_timeout().min(stall).min(self.turn.look_at()).min(self.retry_at).min(self.retry_unsaid_at).min(self.release_at)
     }
 
     fn is_busy(&self) -> bool {

@@ -2,6 +2,7 @@
 //! What a port waits for: room in its ring, the endpoint's turn, an agent in the same thread.
 
 use super::segment::ProgramEnd;
+use crate::clock::clock;
 use crate::time::{Duration, Instant};
 use core::fmt;
 use core::net::SocketAddr;
@@ -9,7 +10,7 @@ use core::net::SocketAddr;
 /// Room is looked for again after this, if the agent has not rung.
 pub(super) const STALL: Duration = Duration::from_millis(2);
 /// So is the endpoint's turn.
-pub(super) const TURN_LOOK: Duration = Duration::from_millis(20);
+const TURN_LOOK: Duration = Duration::from_millis(20);
 /// While the endpoint waits for its turn, so many packets wait with it: as much as a turn takes, if
 /// they are long. More would mostly be the same again, and thousands of endpoints over a few frames
 /// would have their turns for packets that were sent again too early.
@@ -25,11 +26,18 @@ pub(super) struct Stalled {
 }
 
 /// The endpoint's turn at the agent, and what waits for it in the ring.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Turn {
     /// Packets written since the last look.
     waiting: u32,
-    is_held: bool,
+    /// Enough packets wait, and the turn is looked for again then; else never.
+    look_at: Instant,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self { waiting: 0, look_at: Instant::NEVER }
+    }
 }
 
 impl Turn {
@@ -37,7 +45,12 @@ impl Turn {
     /// when the turn has come, by what is known then.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
-        self.is_held
+        self.look_at != Instant::NEVER
+    }
+
+    /// When the next look is due.
+    pub(super) fn look_at(&self) -> Instant {
+        self.look_at
     }
 
     /// Packets were written. Whether it is time for a [`look`](Self::look).
@@ -53,7 +66,9 @@ impl Turn {
         if !waits {
             self.waiting = 0;
         }
-        core::mem::replace(&mut self.is_held, waits) != waits
+        let was_held = self.is_held();
+        self.look_at = if waits { clock() + TURN_LOOK } else { Instant::NEVER };
+        was_held != waits
     }
 }
 
