@@ -117,9 +117,9 @@ what_failed() {
     tail -n 25 "$1" | cut -c 1-300 | sed 's/^/    /'
 }
 
-# Adds up the results that test runners print.
+# Adds up the results that test runners print: "5 passed, 0 failed", also behind a name and a colon.
 summary() {
-    awk '/^test result/ {p += $4; f += $6; seen = 1} /passed, [0-9]+ failed/ && !/^test result/ {p += $1; f += $3; seen = 1}
+    awk '/^test result/ {p += $4; f += $6; seen = 1} match($0, /(^|: )[0-9]+ (tests )?passed, [0-9]+ failed/) && !/^test result/ {s = substr($0, RSTART, RLENGTH); sub(/^: /, "", s); k = split(s, n); p += n[1]; f += n[k - 1]; seen = 1}
          /^all |all well/ || /^[0-9]+ trials/ || /^mutations of/ {text = $0}
          END {if (seen) printf "%d tests passed, %d failed", p, f; if (text) printf "%s%s", seen ? "; " : "", text}' "$1"
 }

@@ -86,5 +86,5 @@ if [ $? -eq 0 ] && kill -0 $owner && ! grep -q failed: "$log/steady" "$log/owner
 ip netns pids "$a" | xargs -r kill -9
 ip netns pids "$b" | xargs -r kill -9
 
-echo "$passed passed"
+echo "$passed passed, $failed failed"
 exit $failed
