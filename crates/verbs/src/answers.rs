@@ -36,7 +36,7 @@ impl Core {
             Code::NotReady => {
                 if qp.attributes.rnr_retries != 7 {
                     if qp.rnr_left == 0 {
-                        return self.fail_send(head.to, index, WcStatus::RnrExceeded);
+                        return self.fail_send(engine, head.to, index, WcStatus::RnrExceeded);
                     }
                     qp.rnr_left -= 1;
                 }
@@ -51,13 +51,13 @@ impl Core {
                 }
                 let absent = now.saturating_sub(qp.absent_since);
                 if qp.patience().is_some_and(|p| absent >= p) {
-                    return self.fail_send_because(head.to, index, WcStatus::RetryExceeded, Reason::NoQueuePair);
+                    return self.fail_send_because(engine, head.to, index, WcStatus::RetryExceeded, Reason::NoQueuePair);
                 }
                 qp.patience().map_or(ABSENT_PAUSE, |p| ABSENT_PAUSE.min(p - absent))
             }
-            Code::Access => return self.fail_send(head.to, index, WcStatus::RemoteAccess),
-            Code::Invalid => return self.fail_send(head.to, index, WcStatus::RemoteInvalid),
-            Code::Operation => return self.fail_send(head.to, index, WcStatus::RemoteOperation),
+            Code::Access => return self.fail_send(engine, head.to, index, WcStatus::RemoteAccess),
+            Code::Invalid => return self.fail_send(engine, head.to, index, WcStatus::RemoteInvalid),
+            Code::Operation => return self.fail_send(engine, head.to, index, WcStatus::RemoteOperation),
         };
         qp.go_back(index);
         qp.pause = now + pause;
@@ -79,13 +79,13 @@ impl Core {
                 continue;
             }
             if self.qp(number).is_some_and(|q| q.orphaned == at) {
-                self.end_orphan(number);
+                self.end_orphan(engine, number);
             }
             if let Some(qp) = self.qp(number).filter(|q| q.pause == at) {
                 qp.pause = 0;
                 let reason = qp.reason;
                 if qp.is_deserted {
-                    self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
+                    self.fail_send_because(engine, number, 0, WcStatus::RetryExceeded, reason);
                 }
                 self.pump(engine, number, false);
             }
@@ -104,7 +104,7 @@ impl Core {
         let pieces = qp.sends[index].data.pieces();
         // SAFETY: the payload is readable.
         if unsafe { self.regions.scatter(pieces, qp.init.domain, at, payload.0, payload.1) }.is_err() {
-            return self.fail_send(head.to, index, WcStatus::LocalProtection);
+            return self.fail_send(engine, head.to, index, WcStatus::LocalProtection);
         }
         if self.strict.is_some() {
             self.saw_answer(head.to, index);
@@ -121,7 +121,7 @@ impl Core {
         let value = head.words[0].to_ne_bytes();
         // SAFETY: eight bytes of ours.
         if unsafe { self.regions.scatter(qp.sends[index].data.pieces(), qp.init.domain, 0, value.as_ptr(), 8) }.is_err() {
-            return self.fail_send(head.to, index, WcStatus::LocalProtection);
+            return self.fail_send(engine, head.to, index, WcStatus::LocalProtection);
         }
         if self.strict.is_some() {
             self.saw_answer(head.to, index);

@@ -306,7 +306,7 @@ impl Core {
         self.qps.get_mut(number as usize & (QPS_MAX - 1))?.as_deref_mut().filter(|q| q.number == number)
     }
 
-    pub(crate) fn destroy_qp(&mut self, number: u32) -> Result<(), Error> {
+    pub(crate) fn destroy_qp<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) -> Result<(), Error> {
         if self.is_attached(number) {
             return Err(Error::Busy);
         }
@@ -316,6 +316,7 @@ impl Core {
             return Ok(());
         }
         let init = qp.init;
+        self.withdraw_grants(engine, number);
         self.forget_completions(number);
         self.windows.forget_pair(number);
         self.qps[number as usize & (QPS_MAX - 1)] = None;

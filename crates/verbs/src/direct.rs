@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requests on memory of a peer that is mapped here: this side does them at once. The owner says
-//! once, for a queue pair and a key, where the memory lies (a grant); whether it may still be
-//! reached, the engine's catalogue says at each access, so that nothing is touched after a
-//! registration has ended.
+//! once, for a queue pair and a key, where the memory lies (a grant, `grants.rs`); whether it may
+//! still be reached, the engine's catalogue says at each access, so that nothing is touched after
+//! a registration has ended, or the queue pair of the grant.
 //!
 //! Nothing overtakes: a request is done so only when all before it are answered.
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
-use crate::header::{Head, Kind};
-use crate::memory::{Grant, Regions};
+use crate::memory::Regions;
 use crate::name::QPS_MAX;
 use crate::qp::{MESSAGE_MAX, SendRequest};
-use crate::types::{Access, Completion, Opcode, QpKind, SendFlags, Sge, WcStatus};
+use crate::types::{Access, Completion, Opcode, SendFlags, Sge, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
-
-/// Grants that a queue pair remembers.
-const GRANTS_MAX: usize = 64;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,46 +164,5 @@ impl Core {
             qp.first = qp.first.wrapping_sub(1);
         }
         Done::Yes(length)
-    }
-
-    /// The peer says where memory lies.
-    pub(crate) fn granted(&mut self, head: &Head) {
-        let Some(qp) = self.qp(head.to).filter(|q| q.init.kind == QpKind::Rc) else { return };
-        let [start, length, handle, address] = head.words;
-        if address.checked_add(length).is_none() || start.checked_add(length).is_none() {
-            return;
-        }
-        let grant =
-            Grant { key: head.immediate, access: Access::from_bits_truncate(u32::from(head.flags >> 4)), start, length, handle: handle as u32, address };
-        qp.grants.retain(|g| g.key != grant.key);
-        qp.grants.insert(0, grant);
-        qp.grants.truncate(GRANTS_MAX);
-    }
-
-    /// A peer has used memory by its key: if it can map it, it is told how, once.
-    #[inline]
-    pub(crate) fn grant(&mut self, to: ConnectionId, number: u32, key: u32) -> Option<(ConnectionId, Head)> {
-        let region = *self.regions.get(key)?;
-        let adopted = region.adopted?;
-        // Between hosts the peer cannot use a grant, and would wait at each request for its turn to
-        // use it.
-        self.connections.get(to).filter(|c| c.is_mapped)?;
-        let qp = self.qp(number).filter(|q| q.init.kind == QpKind::Rc && !q.told_grants.contains(&key))?;
-        if qp.told_grants.len() >= GRANTS_MAX {
-            qp.told_grants.remove(0);
-        }
-        qp.told_grants.push(key);
-        let mut head = Head::new(Kind::Grant, qp.attributes.peer, number);
-        (head.answered, head.echo) = (qp.expected, qp.peer_life);
-        qp.told = qp.expected;
-        head.immediate = key;
-        let mut access = region.access & qp.attributes.access;
-        if !region.access.contains(Access::REMOTE_WRITE) {
-            // The engine knows reading and writing only.
-            access -= Access::REMOTE_ATOMIC;
-        }
-        head.flags = (access.bits() as u8) << 4;
-        head.words = [region.iova + (adopted.start - region.address), adopted.length, u64::from(adopted.handle), adopted.base];
-        Some((to, head))
     }
 }

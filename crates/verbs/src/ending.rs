@@ -56,13 +56,13 @@ impl Core {
     /// The request at `index` has failed. Requests before it that are not done are flushed with the
     /// rest, and the queue pair fails.
     #[cold]
-    pub(crate) fn fail_send(&mut self, number: u32, index: usize, status: WcStatus) {
-        self.fail_send_because(number, index, status, Reason::None);
+    pub(crate) fn fail_send<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, index: usize, status: WcStatus) {
+        self.fail_send_because(engine, number, index, status, Reason::None);
     }
 
     /// As [`fail_send`](Self::fail_send), for a reason that the status does not say.
     #[cold]
-    pub(crate) fn fail_send_because(&mut self, number: u32, index: usize, status: WcStatus, reason: Reason) {
+    pub(crate) fn fail_send_because<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, index: usize, status: WcStatus, reason: Reason) {
         if self.strict.is_some() {
             self.saw_failure(number, index, status);
         }
@@ -79,7 +79,7 @@ impl Core {
             (0..qp.sends.len()).for_each(|i| qp.sends[i].done = false);
         }
         if is_reliable {
-            self.enter_error(number);
+            self.enter_error(engine, number);
         } else if let Some(qp) = self.qp(number) {
             qp.state = QpState::Sqe;
             self.flush_sends(number);
@@ -109,9 +109,17 @@ impl Core {
         }
     }
 
-    /// The queue pair fails: nothing is taken or sent any more.
+    /// The queue pair fails: nothing is taken or sent any more, and its peer does nothing in our
+    /// memory.
     #[cold]
-    pub(crate) fn enter_error(&mut self, number: u32) {
+    pub(crate) fn enter_error<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) {
+        self.withdraw_grants(engine, number);
+        self.stop(number);
+    }
+
+    /// The part of [`enter_error`](Self::enter_error) for a queue pair that has granted nothing.
+    #[cold]
+    pub(crate) fn stop(&mut self, number: u32) {
         let Some(qp) = self.qp(number) else { return };
         let was = core::mem::replace(&mut qp.state, QpState::Err);
         let is_shared = qp.init.srq.is_some();
@@ -124,9 +132,9 @@ impl Core {
 
     /// All queue pairs fail.
     #[cold]
-    pub(crate) fn fail_all(&mut self) {
+    pub(crate) fn fail_all<W: Wire>(&mut self, engine: &mut Engine<W>) {
         let numbers: Vec<u32> = self.qps.iter().flatten().filter(|q| q.state != QpState::Reset).map(|q| q.number).collect();
-        numbers.into_iter().for_each(|number| self.enter_error(number));
+        numbers.into_iter().for_each(|number| self.enter_error(engine, number));
     }
 
     /// Datagrams to a process that is not there are lost, as on a wire.

@@ -24,6 +24,8 @@ use crate::name::{gid_of, host_of};
 use crate::port::Port;
 use crate::qp::{DATAGRAM_MAX, Destination};
 use crate::types::{Error, Gid, QpKind, WcStatus};
+use bellwire_via::Engine;
+use bellwire_via::wire::Wire;
 use bellwire_via::wire::udp::{DIRECTORY_PORT, GroupSender, GroupSocket};
 use rustix::fd::AsFd;
 use std::io;
@@ -154,7 +156,7 @@ impl Core {
 
     /// Sends the next datagram of a queue pair, if it goes to a group. `false`: it does not.
     #[cold]
-    pub(crate) fn send_to_group(&mut self, number: u32) -> bool {
+    pub(crate) fn send_to_group<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) -> bool {
         let own = self.name.gid;
         let Some(qp) = self.qps.get(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref) else { return false };
         let Some((send, group)) = qp.sends.get(qp.left).and_then(|s| Some((s, group_of(s.to.as_ref()?)?))) else { return false };
@@ -170,11 +172,11 @@ impl Core {
             None => self.regions.gather(send.data.pieces(), qp.init.domain, 0, payload),
         };
         if gathered.is_err() {
-            self.fail_send(number, 0, WcStatus::LocalProtection);
+            self.fail_send(engine, number, 0, WcStatus::LocalProtection);
             return true;
         }
         if self.keys.is_some() {
-            self.fail_send(number, 0, WcStatus::LocalQpOperation);
+            self.fail_send(engine, number, 0, WcStatus::LocalQpOperation);
             return true;
         }
         let groups = self.groups.get_or_insert_default();

@@ -45,6 +45,7 @@ mod ending;
 mod exchange;
 mod fates;
 mod freeze;
+mod grants;
 mod groups;
 mod header;
 mod joined;

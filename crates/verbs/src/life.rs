@@ -157,7 +157,7 @@ impl Core {
                         continue;
                     }
                     if qp.init.kind.is_reliable() {
-                        self.deserted(number, connection.channel.is_open(), reason);
+                        self.deserted(engine, number, connection.channel.is_open(), reason);
                     } else {
                         self.drop_datagrams(engine, number, connection.peer);
                     }
@@ -170,11 +170,11 @@ impl Core {
     /// The peer of a queue pair with requests is gone, and will not answer. It fails when the time
     /// is over that it was given: until then a program may find that it needs no answer. (If the
     /// connection never was, it is.)
-    fn deserted(&mut self, number: u32, had_been: bool, reason: Reason) {
+    fn deserted<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, had_been: bool, reason: Reason) {
         let now = self.time();
         let Some(qp) = self.qp(number) else { return };
         if !had_been {
-            return self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
+            return self.fail_send_because(engine, number, 0, WcStatus::RetryExceeded, reason);
         }
         (qp.is_deserted, qp.reason) = (true, reason);
         // An infinite timeout never expires.
@@ -207,11 +207,11 @@ impl Core {
 
     /// The time of [`orphan`](Self::orphan) is over.
     #[cold]
-    pub(crate) fn end_orphan(&mut self, number: u32) {
+    pub(crate) fn end_orphan<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) {
         match self.qp(number).filter(|q| q.takes_requests()) {
             Some(qp) if qp.sends.is_empty() => {
                 qp.reason = Reason::PeerDied;
-                self.enter_error(number);
+                self.enter_error(engine, number);
             }
             Some(_) => self.orphan(number),
             None => {}

@@ -116,7 +116,7 @@ impl Machine {
     /// As there.
     pub fn destroy_qp<W: Wire>(&mut self, engine: &mut Engine<W>, qp: u32) -> Result<(), Error> {
         self.0.tell(engine, qp);
-        self.0.destroy_qp(qp)
+        self.0.destroy_qp(engine, qp)
     }
 
     /// See [`Port::modify_qp`](crate::Port::modify_qp).

@@ -100,6 +100,11 @@ impl Regions {
         Some(region)
     }
 
+    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut Region> {
+        let (k, region) = self.slots.get_mut(MemHandle::from_raw(key).index())?.as_mut()?;
+        (*k == key).then_some(region)
+    }
+
     #[inline]
     pub(crate) fn get(&self, key: u32) -> Option<&Region> {
         match self.slots.get(MemHandle::from_raw(key).index()) {

@@ -180,15 +180,18 @@ impl Core {
                 // The peer hears of its requests that are done.
                 self.tell(engine, number);
                 if to == QpState::Err {
-                    self.enter_error(number);
+                    self.enter_error(engine, number);
                 } else {
+                    self.withdraw_grants(engine, number);
                     self.forget_completions(number);
                     self.qp(number).ok_or(Error::Invalid)?.reset();
                 }
             }
             _ => {
+                let before = qp.attributes.access;
                 qp.take(a, given)?;
                 qp.state = to;
+                let is_narrower = !qp.attributes.access.contains(before);
                 if from == QpState::Rts && to == QpState::Sqd {
                     if qp.drain(given.contains(Given::DRAIN_NOTIFY) && a.drains) {
                         self.event(number, AsyncKind::Drained);
@@ -196,6 +199,9 @@ impl Core {
                 } else if to == QpState::Rts {
                     (qp.begun, qp.tells_drained) = (0, false);
                     self.pump(engine, number, false);
+                }
+                if is_narrower {
+                    self.withdraw_grants(engine, number);
                 }
             }
         }

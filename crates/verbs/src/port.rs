@@ -117,8 +117,8 @@ impl Port {
     /// The device is out of order for good: all requests and receives end undone, and the program
     /// is told.
     pub fn fail_device(&self) {
-        let _ = self.station.with(|core, _| -> Result<(), Error> {
-            core.fail_all();
+        let _ = self.station.with(|core, engine| -> Result<(), Error> {
+            core.fail_all(engine);
             Ok(())
         });
         self.events.push(AsyncEvent { kind: AsyncKind::DeviceFatal, cookie: 0 });
@@ -160,7 +160,7 @@ impl Port {
         self.station.with(|core, engine| {
             core.hear_out(engine);
             core.tell(engine, qp);
-            core.destroy_qp(qp)
+            core.destroy_qp(engine, qp)
         })
     }
 

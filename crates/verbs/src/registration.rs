@@ -65,7 +65,9 @@ impl Port {
             let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, how));
             core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
                 let _ = engine.deregister(region.address, handle);
-                self.disown(engine, adopted);
+                if let Some(adopted) = adopted {
+                    disown(engine, core.owner(), adopted);
+                }
             })?;
             Ok(handle.raw())
         })
@@ -77,7 +79,7 @@ impl Port {
             // Peers could map it at once.
             return None;
         }
-        let owner = self.owner();
+        let owner = core.owner();
         let (base, place) = match share(pages, owner) {
             Some(found) => found,
             None => {
@@ -109,19 +111,6 @@ impl Port {
                 None
             }
         }
-    }
-
-    /// The engine's memory of a region is given back; the program keeps the pages.
-    fn disown(&self, engine: &mut Engine<HostWire>, adopted: Option<Adopted>) {
-        let Some(a) = adopted else { return };
-        let _ = engine.deregister(a.base, MemHandle::from_raw(a.handle));
-        if let Some(base) = release(a.start, self.owner()) {
-            let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
-        }
-    }
-
-    fn owner(&self) -> usize {
-        Arc::as_ptr(self.events()).addr()
     }
 
     /// Changes a registration. With the same memory it keeps its key, and is no longer mapped by
@@ -158,7 +147,9 @@ impl Port {
             })?;
             core.domains.hold(region.domain)?;
             let before = core.unlist_region(key)?;
-            self.disown(engine, before.adopted);
+            if let Some(adopted) = before.adopted {
+                disown(engine, core.owner(), adopted);
+            }
             core.regions.insert(MemHandle::from_raw(key), region);
             Ok(key)
         })
@@ -201,7 +192,9 @@ impl Port {
         }
         self.station.with(|core, engine| {
             let region = core.unlist_region(key)?;
-            self.disown(engine, region.adopted);
+            if let Some(adopted) = region.adopted {
+                disown(engine, core.owner(), adopted);
+            }
             Ok(engine.deregister(region.address, MemHandle::from_raw(key))?)
         })
     }
@@ -224,6 +217,21 @@ pub(crate) unsafe fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Reg
             return Ok(handle);
         }
         engine.deregister(region.address, handle)?;
+    }
+}
+
+/// The engine's memory of a region is given back; the program keeps the pages.
+pub(crate) fn disown<W: Wire>(engine: &mut Engine<W>, owner: usize, adopted: Adopted) {
+    let _ = engine.deregister(adopted.base, MemHandle::from_raw(adopted.handle));
+    if let Some(base) = release(adopted.start, owner) {
+        let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));
+    }
+}
+
+impl Core {
+    /// The owner of memory that this device adopts.
+    pub(crate) fn owner(&self) -> usize {
+        Arc::as_ptr(&self.events).addr()
     }
 }
 

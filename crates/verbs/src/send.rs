@@ -120,20 +120,20 @@ impl Core {
             if qp.left >= qp.may_leave() || qp.pause != 0 || (qp.is_ready && !is_turn) {
                 return queued;
             }
-            match self.do_here(number) {
+            match self.do_here(engine, number) {
                 Done::Yes(_) => continue,
                 Done::Soon => return queued,
                 Done::No => {}
             }
             if self.struck.is_some() || self.is_closed {
-                match self.strike(number) {
+                match self.strike(engine, number) {
                     Way::Free => {}
                     Way::Closed => return queued,
                     Way::Ended => continue,
                 }
             }
             let Some(id) = self.route(engine, number) else {
-                if self.send_to_group(number) {
+                if self.send_to_group(engine, number) {
                     continue;
                 }
                 return queued;
@@ -167,7 +167,7 @@ impl Core {
     /// Does the next request if it is one that only changes keys of this side: when all before it
     /// are answered, so that none of them finds a key changed.
     #[inline]
-    fn do_here(&mut self, number: u32) -> Done {
+    fn do_here<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) -> Done {
         let Some(qp) = self.qp(number) else { return Done::No };
         let Some(send) = qp.sends.get(qp.left).filter(|s| s.opcode.is_local()) else { return Done::No };
         if qp.left != 0 {
@@ -192,7 +192,7 @@ impl Core {
                 Done::Yes(0)
             }
             Err(status) => {
-                self.fail_send(number, 0, status);
+                self.fail_send(engine, number, 0, status);
                 Done::Soon
             }
         }
@@ -237,7 +237,7 @@ impl Core {
             }
             Err(error) => {
                 let reason = if error == Error::NoMemory { Reason::LocalLimit } else { Reason::NotReachable };
-                self.fail_send_because(number, 0, WcStatus::RetryExceeded, reason);
+                self.fail_send_because(engine, number, 0, WcStatus::RetryExceeded, reason);
                 None
             }
         }
@@ -277,7 +277,7 @@ impl Core {
             // In order: requests before it end first.
             _ if qp.left != 0 => return Sent::Held,
             _ => {
-                self.fail_send(number, 0, WcStatus::LocalProtection);
+                self.fail_send(engine, number, 0, WcStatus::LocalProtection);
                 return Sent::Held;
             }
         };

@@ -192,7 +192,7 @@ impl Core {
         if is_reliable {
             self.refuse(engine, p, code, 0);
         }
-        self.enter_error(p.head.to);
+        self.enter_error(engine, p.head.to);
     }
 
     fn write_arrived<W: Wire>(&mut self, engine: &mut Engine<W>, p: &Packet<'_>) {
@@ -313,7 +313,7 @@ impl Core {
         }
         self.refuse(engine, p, code, 0);
         self.event(p.head.to, if code == Code::Access { AsyncKind::QpAccessError } else { AsyncKind::QpRequestError });
-        self.enter_error(p.head.to);
+        self.enter_error(engine, p.head.to);
     }
 
     pub(crate) fn datagram(&mut self, p: &Packet<'_>) {
@@ -357,6 +357,7 @@ impl Core {
         }
         let Some(cq) = self.qp(number).map(|q| q.init.receive_cq) else { return };
         self.complete(cq, Completion::of_receive(receive.wr_id, number, status), false);
-        self.enter_error(number);
+        // Datagrams reach no memory of ours: nothing was granted.
+        self.stop(number);
     }
 }

@@ -48,7 +48,7 @@ impl Core {
     }
 
     /// Decides about the next request of a queue pair.
-    pub(crate) fn strike(&mut self, number: u32) -> Way {
+    pub(crate) fn strike<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32) -> Way {
         let (now, own, is_down) = (self.time(), self.name.gid, self.is_down());
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return Way::Closed };
         qp.usual = Usual::NONE;
@@ -76,7 +76,7 @@ impl Core {
                 Fate::Broken => {
                     qp.reason = Reason::Fault;
                     self.event(number, AsyncKind::QpFatal);
-                    self.enter_error(number);
+                    self.enter_error(engine, number);
                     return Way::Closed;
                 }
                 Fate::Death => (struck.die)(),

@@ -52,6 +52,21 @@ impl<W: Wire> Engine<W> {
         self.registry.register(&mut self.wire, address, length, attributes)
     }
 
+    /// Ends the registration of a part of the engine's memory that holds `address`, and registers
+    /// it again with the same rights: requests that name it by its old handle are refused from now
+    /// on. Returns the new handle; when it does, no peer is inside by the old one.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameter`]: it is no such region; [`Error::Resource`]: a posted request
+    /// uses it, or there are too many regions. It stays as it was.
+    pub fn register_anew(&mut self, address: u64, handle: MemHandle) -> Result<MemHandle, Error> {
+        let attributes = self.query_memory(address, handle)?;
+        let (start, length) = self.region_range(handle)?;
+        let new = self.register_allocated(start, length, &attributes)?;
+        self.deregister(address, handle).inspect_err(|_| _ = self.deregister_region(start, new))?;
+        Ok(new)
+    }
+
     /// Registers all bytes of `memory`, of which the engine keeps a clone until they are
     /// deregistered. Safe: they live as long, and are only ever reached as atomics or by copying.
     ///
