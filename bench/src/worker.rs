@@ -88,6 +88,7 @@ impl Worker {
             Job::Mapped { carrier, credits, job } => {
                 return Ok((crate::mapped::run(&self.setup, request, map, carrier, credits, job)?, String::new()));
             }
+            Job::Splitc { vis, job } => return Ok((crate::splitc::run(&self.setup, request, map, vis, job)?, String::new())),
             Job::Am(ref job) => {
                 let am = match &self.am {
                     Some(am) => am,

@@ -84,6 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "bellwire-am",
             "bellwire-amvia",
             "bellwire-gas",
+            "bellwire-gasvia",
             "bellwire-global",
             "bellwire-global-programs",
             "bellwire-inspect",

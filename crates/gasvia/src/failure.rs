@@ -62,3 +62,12 @@ pub enum Failure {
     /// A call of the library: its name, and what it returned.
     Library(&'static str, c_int),
 }
+
+/// Why a call that waits has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop<E> {
+    /// That.
+    Failure(Failure),
+    /// Its caller wanted it to.
+    Beside(E),
+}

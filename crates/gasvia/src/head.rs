@@ -59,6 +59,11 @@ impl Kind {
         })
     }
 
+    /// Whether it asks for something; else it answers.
+    pub(crate) const fn is_request(self) -> bool {
+        (self as u8) < Self::Got as u8
+    }
+
     /// Whether bytes follow the head.
     const fn has_data(self) -> bool {
         matches!(self, Self::PutBulk | Self::StoreBulk | Self::GotBulk)

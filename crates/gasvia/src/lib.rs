@@ -18,7 +18,7 @@
 //! | `core.rs`, `serve.rs` | the state of a process: completions, replies; requests of peers |
 //! | `ask.rs` | requests, tried once |
 //! | `meet.rs` | how processes connect |
-//! | `station.rs` | the state under a token, and the thread that serves while the program computes |
+//! | `station.rs` | the state under a token, calls that wait, and the thread that serves while the program computes |
 //! | `memory.rs`, `failure.rs` | a process's memory as peers reach it; failures |
 //!
 //! **Free of deadlock.** Nothing waits inside: a request that has no credit or buffer is tried
@@ -48,7 +48,7 @@ mod version;
 
 pub use self::ask::{Kind, There};
 pub use self::core::Core;
-pub use self::failure::{Access, Failure};
+pub use self::failure::{Access, Failure, Stop};
 pub use self::memory::Memory;
 pub use self::station::Station;
 pub use self::version::Version;

@@ -22,7 +22,9 @@ impl<M: Memory> Core<M> {
     /// As many bytes as the head says, if they follow it, are readable at `data`.
     #[inline]
     pub(crate) unsafe fn handle<P: Probe>(&mut self, of: (u32, usize), head: Head, data: *const u8) {
-        P::mark(Stage::Sorted);
+        if head.kind.is_request() {
+            P::mark(Stage::Sorted);
+        }
         let is_well = match head.kind {
             Kind::Get => self.get::<P>(of, head),
             Kind::GetBulk => self.get_bulk::<P>(of, head),
@@ -38,7 +40,7 @@ impl<M: Memory> Core<M> {
                 self.reply::<P>(of, Head::new(Kind::Done, 0, 0, count as u64))
             }
             // SAFETY: the caller's promise.
-            Kind::Got | Kind::GotBulk => unsafe { self.got(of, head, data) },
+            Kind::Got | Kind::GotBulk => unsafe { self.got::<P>(of, head, data) },
             Kind::Done => self.done(of, head.word),
             Kind::Ack => self.acknowledged(of, head.word),
             Kind::Refused => self.refused(of.0, head),
@@ -74,7 +76,9 @@ impl<M: Memory> Core<M> {
         let mut word = [0u8; 8];
         self.served += 1;
         // SAFETY: a word of ours, whose bytes the head's check bounds.
-        match unsafe { self.memory.read(head.address, word.as_mut_ptr(), head.bytes as usize) } {
+        let read = unsafe { self.memory.read(head.address, word.as_mut_ptr(), head.bytes as usize) };
+        P::mark(Stage::Acted);
+        match read {
             Ok(()) => self.reply::<P>(of, Head::new(Kind::Got, head.bytes as usize, 0, u64::from_le_bytes(word))),
             Err(why) => self.refuse::<P>(of, head, Access::Get, why),
         }
@@ -91,6 +95,7 @@ impl<M: Memory> Core<M> {
             && bytes >= GATHERED_MIN
             && let Some(data) = self.gathered(head.address, bytes)
         {
+            P::mark(Stage::Acted);
             P::mark(Stage::Allowed);
             // SAFETY: L3: memory that stays, and whose registration is released when the send has
             // completed.
@@ -105,6 +110,7 @@ impl<M: Memory> Core<M> {
         if let Err(why) = unsafe { self.memory.read(head.address, room, bytes) } {
             return self.refuse::<P>(of, head, Access::Get, why);
         }
+        P::mark(Stage::Acted);
         P::mark(Stage::Allowed);
         // SAFETY: nothing is gathered; a fragment has room, and lies there.
         if !unsafe { self.lane(of).post::<P>(answer, bytes, None, Held::Nothing) } {
@@ -130,7 +136,9 @@ impl<M: Memory> Core<M> {
         let is_store = matches!(head.kind, Kind::Store | Kind::StoreBulk);
         let bytes = head.bytes as usize;
         // SAFETY: the caller's promise.
-        if let Err(why) = unsafe { self.memory.write(head.address, data, bytes) } {
+        let written = unsafe { self.memory.write(head.address, data, bytes) };
+        P::mark(Stage::Acted);
+        if let Err(why) = written {
             return self.refuse::<P>(of, head, if is_store { Access::Store } else { Access::Put }, why);
         }
         if !is_store {
@@ -151,12 +159,13 @@ impl<M: Memory> Core<M> {
     /// # Safety
     /// As many bytes as the head says, if they follow it, are readable at `data`.
     #[inline]
-    unsafe fn got(&mut self, of: (u32, usize), head: Head, data: *const u8) -> bool {
+    unsafe fn got<P: Probe>(&mut self, of: (u32, usize), head: Head, data: *const u8) -> bool {
         let (is_abandoned, n, word) = (self.is_abandoned, head.bytes as usize, head.word.to_le_bytes());
         let from = if head.kind == Kind::Got { word.as_ptr() } else { data };
         let lane = self.lane(of);
         let Some(Pending { to, bytes, .. }) = lane.pending.pop_front() else { return false };
         lane.credits += 1;
+        P::mark(Stage::Sorted);
         if is_abandoned {
             return true;
         }
@@ -165,6 +174,7 @@ impl<M: Memory> Core<M> {
         }
         // SAFETY: L4: `to` has room for so many bytes; `from` has them.
         unsafe { if n <= bytes::SMALL_MAX { bytes::copy_small(to, from, n) } else { bytes::copy(to, from, n) } };
+        P::mark(Stage::Acted);
         true
     }
 

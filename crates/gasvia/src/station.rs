@@ -2,6 +2,9 @@
 //! A process's state under a token, for the program and for a thread that serves others while the
 //! program computes.
 //!
+//! Calls that wait are here: they serve others meanwhile, ask their caller now and then whether to
+//! go on, and sleep when nothing comes.
+//!
 //! The thread looks each millisecond whether the program polls. As long as it does, the thread
 //! stays away; else it sleeps in `VipCQWait`, and does what comes.
 
@@ -14,9 +17,16 @@ use bellwire_memory::token::{Claim, Token};
 use bellwire_vipl_calls::probe::Off;
 use bellwire_vipl_calls::{Handle, Nic};
 
+use crate::ask::{Kind, There};
 use crate::core::{Core, wait};
-use crate::failure::Failure;
+use crate::failure::{Failure, Stop};
 use crate::memory::Memory;
+
+/// Looks that find nothing before a waiting call asks its caller, and before it sleeps.
+const LOOKS_BESIDE: u32 = 64;
+const LOOKS: u32 = 256;
+/// Its longest sleep.
+const SLICE_MS: u32 = 1;
 
 /// Between two looks at what the program does.
 const TICK: Duration = Duration::from_millis(1);
@@ -24,6 +34,13 @@ const TICK: Duration = Duration::from_millis(1);
 const WAIT_MS: u32 = 5;
 /// Messages that the thread takes before it looks again.
 const TURN: usize = 64;
+
+/// What a look has come to.
+enum Look<R> {
+    Done(R),
+    Moved,
+    Nothing(Option<u32>),
+}
 
 struct Inner<M> {
     core: Token<Core<M>>,
@@ -62,12 +79,95 @@ impl<M: Memory> Station<M> {
         f(&mut self.inner.core.enter(Claim::Bias))
     }
 
-    /// Sleeps until something comes, for so many milliseconds at most.
+    /// Tries until there is a result, serving others meanwhile. `rank`: of a process that has to be
+    /// there for that; else those that have not answered. `beside` hears now and then of whom this
+    /// waits for, and may end it. After an error no answer is written any more.
     ///
     /// # Errors
-    /// [`Failure::Library`].
-    pub fn wait(&self, milliseconds: u32) -> Result<(), Failure> {
-        if let Some(vi) = wait(&self.inner.nic, self.inner.receives, milliseconds.into())? {
+    /// A failure, or what `beside` returns.
+    #[inline]
+    pub fn until<R, E>(
+        &self,
+        rank: Option<u32>,
+        mut beside: impl FnMut(Option<u32>) -> Result<(), E>,
+        mut attempt: impl FnMut(&mut Core<M>) -> Result<Option<R>, Failure>,
+    ) -> Result<R, Stop<E>> {
+        let mut vain = 0u32;
+        let mut look = || {
+            let looked = self.with(|core| {
+                if let Some(result) = attempt(core)? {
+                    return Ok(Look::Done(result));
+                }
+                Ok(if core.poll::<Off>()? { Look::Moved } else { Look::Nothing(rank.or_else(|| core.waits_for())) })
+            });
+            match looked.map_err(Stop::Failure)? {
+                Look::Done(result) => return Ok(Some(result)),
+                Look::Moved => vain = 0,
+                Look::Nothing(awaited) => {
+                    vain += 1;
+                    if vain.is_multiple_of(LOOKS_BESIDE) {
+                        beside(awaited).map_err(Stop::Beside)?;
+                    }
+                    if vain > LOOKS {
+                        self.wait().map_err(Stop::Failure)?;
+                        vain -= LOOKS_BESIDE / 2;
+                    }
+                }
+            }
+            Ok(None)
+        };
+        loop {
+            match look() {
+                Ok(None) => {}
+                Ok(Some(result)) => return Ok(result),
+                Err(stop) => {
+                    self.with(Core::abandon);
+                    return Err(stop);
+                }
+            }
+        }
+    }
+
+    /// Sends bytes to a place. The memory is the caller's again when this returns: sends that
+    /// gather it have completed by then. `beside`: as of [`until`](Self::until).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// The bytes are readable during the call.
+    pub unsafe fn send<E>(
+        &self,
+        kind: Kind,
+        to: There,
+        (from, bytes): (*const u8, usize),
+        mut beside: impl FnMut(Option<u32>) -> Result<(), E>,
+    ) -> Result<(), Stop<E>> {
+        // SAFETY: the caller's; given back below.
+        let lent = self.with(|core| unsafe { core.lend(from, bytes) });
+        let mut done = 0;
+        // SAFETY: the caller's; lent memory until the call below has found that nothing is lent.
+        let send = |core: &mut Core<M>| Ok(unsafe { core.try_send::<Off>(kind, to, (from, bytes), lent, &mut done)? }.then_some(()));
+        let sent = self.until(Some(to.rank), &mut beside, send);
+        let Some(handle) = lent else { return sent };
+        let has_left = sent.and_then(|()| {
+            self.until(Some(to.rank), &mut beside, |core| match core.lent() {
+                0 => Ok(Some(())),
+                _ => core.check(to.rank).map(|()| None),
+            })
+        });
+        self.with(|core| {
+            if has_left.is_err() {
+                core.end_with(to.rank);
+            }
+            core.unlend(from, handle);
+        });
+        has_left
+    }
+
+    /// Sleeps until something comes, or for a while.
+    fn wait(&self) -> Result<(), Failure> {
+        if let Some(vi) = wait(&self.inner.nic, self.inner.receives, SLICE_MS.into())? {
             self.with(|core| core.found(vi));
         }
         Ok(())

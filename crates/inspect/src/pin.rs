@@ -68,6 +68,14 @@ pub fn pin_current(cpu: usize) -> Result<(), Error> {
     pin_current_among(&[cpu])
 }
 
+/// Lets the calling thread run wherever this machine lets the process run.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn spread_current() -> Result<(), Error> {
+    pin_current_among(&(0..CpuSet::MAX_CPU).collect::<Vec<_>>())
+}
+
 fn pin_current_among(cpus: &[usize]) -> Result<(), Error> {
     let mut set = CpuSet::new();
     for &cpu in cpus {

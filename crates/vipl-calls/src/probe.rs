@@ -38,7 +38,9 @@ pub enum Stage {
     Read,
     /// A request is queued and taken off the queue; an answer's request is found, its credit back.
     Sorted,
-    /// The handler has run and is back in its place.
+    /// What it asks for is done: memory is read or written, or the handler has done its work.
+    Acted,
+    /// All is back in its place: a handler, or what a reply has left to do.
     Finished,
     /// The receive's descriptor is ready again.
     ReceiveArmed,

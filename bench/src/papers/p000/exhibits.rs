@@ -121,11 +121,10 @@ fn apart(values: &Values, number: usize) -> Exhibit {
     }
     row("Sum of the categories".to_owned(), 100.0.into(), &|round| parts::sum(round, of));
     row("Whole, measured without marks".to_owned(), NOT_SAID.into(), &|round| parts::measured(round, of));
-    row("Whole with marks, less their cost".to_owned(), NOT_SAID.into(), &|round| parts::with_marks(round, of));
-    row("A mark".to_owned(), NOT_SAID.into(), &|round| parts::mark_cost(round, of));
+    row("Whole, with marks".to_owned(), NOT_SAID.into(), &|round| parts::with_marks(round, of));
     let about = [
         "Both sides together: two NICs of one process by turns on one thread, linked by shared memory, so that nobody waits. Ticks of the processor's counter for a round trip.",
-        "Each tick between two marks belongs to the second one; what the marks cost is measured where they stand, by a second mark behind each, and taken off. Rest: entering and leaving the calls of the layer, and the measuring program.",
+        "By samples: another thread says at any moment that the next mark is to be counted, and a mark says what was done since the mark before. So nothing is left out, and a mark is a look at a word. Rest: entering and leaving the calls of the layer, and the measuring program.",
     ];
     Exhibit::table(name, about, table)
 }

@@ -3,9 +3,9 @@
 
 use crate::bench::payload::Touch;
 use crate::job::Job;
-use crate::mapped::{Carrier, MappedJob, Marking};
+use crate::mapped::{Carrier, MappedJob};
 use crate::papers::Step;
-use crate::spans::SPANS;
+use crate::spans;
 use crate::splitc::{Operation, SplitcJob, Vis};
 
 /// Bytes of a short Active Message.
@@ -45,21 +45,6 @@ pub fn types(quick: bool) -> &'static [(&'static str, usize)] {
     if quick { &TYPES[3..4] } else { &TYPES }
 }
 
-/// The name of the whole of a round trip that is taken apart.
-pub fn whole(of: &str, marking: &str) -> String {
-    format!("{of} whole, {marking}")
-}
-
-/// The name of a span's ticks, or of its marks.
-pub fn span(of: &str, marking: &str, span: usize, what: &str) -> String {
-    format!("{of} span {span} {what}, {marking}")
-}
-
-fn marked(of: &str, marking: &str) -> Vec<String> {
-    let each = |what: &'static str| (0..=SPANS).map(move |number| span(of, marking, number, what));
-    std::iter::once(whole(of, marking)).chain(each("ticks")).chain(each("marks")).collect()
-}
-
 /// Everything, in the order of a round.
 pub fn steps(quick: bool) -> Vec<Step> {
     let many = |full: u64| if quick { (full / 100).max(20) } else { full };
@@ -79,17 +64,13 @@ pub fn steps(quick: bool) -> Vec<Step> {
         steps.push(Step::new(job(MappedJob::Overhead { bursts: many(200) }, CREDITS_FOR_BURSTS), [format!("{name} o_s"), format!("{name} o_r")]));
         steps.push(Step::new(job(MappedJob::Gap { count: many(20_000) }, CREDITS_USUAL), [format!("{name} gap")]));
     }
-    for marking in [Marking::Off, Marking::On, Marking::Doubled] {
-        let name = marking_name(marking);
-        let count = many(10_000);
-        let mapped = Job::Mapped { carrier: Carrier::V3, credits: CREDITS_USUAL, job: MappedJob::Steps { count, marking } };
-        steps.push(Step::new(mapped, marked("v3", name)));
-        steps.push(Step::new(Job::Splitc { vis: Vis::One, job: SplitcJob::Steps { count, marking } }, marked("get", name)));
-    }
+    let samples = many(4_000);
+    steps.push(Step::new(Job::Mapped { carrier: Carrier::V3, credits: CREDITS_USUAL, job: MappedJob::Steps { samples } }, spans::names("v3")));
+    steps.push(Step::new(Job::Splitc { vis: Vis::One, job: SplitcJob::Steps { samples } }, spans::names("get")));
     for (layout, vis) in LAYOUTS {
         for operation in Operation::ALL {
             for (name, bytes) in types(quick) {
-                let job = SplitcJob::Words { operation, bytes: *bytes, count: many(5_000) };
+                let job = SplitcJob::Operations { operation, bytes: *bytes, count: many(5_000) };
                 steps.push(Step::new(Job::Splitc { vis, job }, [word(layout, operation, name)]));
             }
         }
@@ -99,7 +80,8 @@ pub fn steps(quick: bool) -> Vec<Step> {
         steps.push(Step::new(Job::Bandwidth { size, count, touch: Touch::All, both_ways: false }, [format!("raw stream {bytes}")]));
         let stream = MappedJob::Stream { size, count };
         steps.push(Step::new(Job::Mapped { carrier: Carrier::V3, credits: CREDITS_USUAL, job: stream }, [format!("v3 stream {bytes}")]));
-        steps.push(Step::new(Job::Splitc { vis: Vis::One, job: SplitcJob::Stream { size, count } }, [format!("splitc stream {bytes}")]));
+        let job = SplitcJob::Operations { operation: Operation::Put, bytes: size, count };
+        steps.push(Step::new(Job::Splitc { vis: Vis::One, job }, [format!("splitc ns {bytes}"), format!("splitc stream {bytes}")]));
     }
     steps.push(Step::new(Job::Copy { size: 1 << 10, count: many(20_000), touch: Touch::Ends }, ["copies GB/s"]));
     for credits in credits(quick) {
@@ -114,13 +96,4 @@ pub fn steps(quick: bool) -> Vec<Step> {
 /// The name of an operation's time.
 pub fn word(layout: &str, operation: Operation, name: &str) -> String {
     format!("{} {name}, {layout}", operation.name())
-}
-
-/// As the names of figures have it.
-pub fn marking_name(marking: Marking) -> &'static str {
-    match marking {
-        Marking::Off => "no marks",
-        Marking::On => "marks",
-        Marking::Doubled => "marks doubled",
-    }
 }

@@ -55,18 +55,6 @@ impl Carrier {
     }
 }
 
-/// The watcher of a message's way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Marking {
-    /// Nobody.
-    Off,
-    /// A stamp at each mark.
-    On,
-    /// Two, whose distance is what a mark costs.
-    Doubled,
-}
-
 /// A measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -93,14 +81,11 @@ pub enum MappedJob {
         /// Messages.
         count: u64,
     },
-    /// In the first process alone, between two NICs of it, on one thread: `[ticks of a round trip,
-    /// of each span .., marks of each span ..]`, the spans if they are marked: see
-    /// [`crate::spans`].
+    /// In the first process alone, between two NICs of it, on one thread: where the time of a round
+    /// trip goes, as [`crate::spans::taken_apart`] gives it.
     Steps {
-        /// Round trips.
-        count: u64,
-        /// The watcher.
-        marking: Marking,
+        /// Samples, at least.
+        samples: u64,
     },
 }
 
@@ -117,11 +102,7 @@ struct Side {
 
 impl Side {
     fn open(setup: &Setup, carrier: Carrier, credits: u16) -> Result<Self, Error> {
-        if let Some(library) = &setup.library
-            && std::env::var_os("BELLWIRE_VIPL").as_deref() != Some(library.as_os_str())
-        {
-            return Err(Error::failed("the library to measure is not the one that BELLWIRE_VIPL names"));
-        }
+        check_library(setup)?;
         let own = std::env::current_exe().ok();
         let device = Device::open(carrier.mapping(), credits, own.as_deref()).map_err(failed)?;
         let bundle = Bundle::new(&device).map_err(failed)?;
@@ -202,6 +183,16 @@ impl Side {
     }
 }
 
+/// Whether the library that the layers on VIPL load is the one to measure.
+pub(crate) fn check_library(setup: &Setup) -> Result<(), Error> {
+    match &setup.library {
+        Some(library) if std::env::var_os("BELLWIRE_VIPL").as_deref() != Some(library.as_os_str()) => {
+            Err(Error::failed("the library to measure is not the one that BELLWIRE_VIPL names"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A reply with the same arguments. The requester may be gone: then it is missed there.
 #[inline]
 fn answer(message: &mut Message<'_>, seen: &Seen, args: &[i32; 2]) {
@@ -215,8 +206,8 @@ fn answer(message: &mut Message<'_>, seen: &Seen, args: &[i32; 2]) {
 /// # Errors
 /// The library fails, or the other process does not come.
 pub fn run(setup: &Setup, request: &Request, map: &SharedMap, carrier: Carrier, credits: u16, job: MappedJob) -> Result<Vec<f64>, Error> {
-    if let MappedJob::Steps { count, marking } = job {
-        return if setup.first { both::steps(setup, carrier, credits, count, marking) } else { Ok(Vec::new()) };
+    if let MappedJob::Steps { samples } = job {
+        return if setup.first { both::steps(setup, carrier, credits, samples) } else { Ok(Vec::new()) };
     }
     let side = Side::open(setup, carrier, credits)?;
     let at = |first: bool| NAMES_OFFSET + if first { 0 } else { 2 * LINE_BYTES };

@@ -3,9 +3,8 @@
 //! `BELLWIRE_GAS=vi`. Atomics, functions on places, checks, collective calls and farewells stay
 //! messages.
 //!
-//! An access waits here, and not inside the machine: it serves others meanwhile, and looks at the
-//! messages now and then, which tell why a process is gone. A call that waits for messages looks
-//! here before it sleeps ([`Net::poll_beside`]).
+//! An access that waits looks at the messages now and then, which tell why a process is gone. A
+//! call that waits for messages looks here before it sleeps ([`Net::poll_beside`]).
 //!
 //! C1 is that of `net.rs`.
 
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bellwire_gasvia::probe::Off;
-use bellwire_gasvia::{Access as Used, Core, Failure, Kind, Nic, Station, There, Version};
+use bellwire_gasvia::{Access as Used, Core, Failure, Kind, Nic, Station, Stop, There, Version};
 
 use super::memory::Memory;
 use super::{FAREWELL, Net, SLICE_UNRUNG};
@@ -25,11 +24,6 @@ use crate::call::Lock;
 use crate::error::{Access, Error, Trouble, Why};
 use crate::window::Window;
 
-/// Looks that find nothing before a call looks at the messages, and before it sleeps.
-const LOOKS_BESIDE: u32 = 64;
-const LOOKS: u32 = 256;
-/// Longest sleep.
-const SLICE_MS: u32 = 1;
 /// How long the messages may take to tell why a process is gone whose VIs have ended.
 const REASON: Duration = Duration::from_secs(3);
 
@@ -44,13 +38,6 @@ pub(crate) fn version() -> Result<Option<(&'static str, Version)>, Error> {
         Ok("vi2") => Ok(Some(("vi2", Version::Two))),
         Ok(other) => Err(Error::Nic(format!("BELLWIRE_GAS={other} is none of vi, vi1, vi2"))),
     }
-}
-
-/// What a look has come to.
-enum Look<R> {
-    Done(R),
-    Moved,
-    Nothing(Option<u32>),
 }
 
 impl Net {
@@ -80,35 +67,9 @@ impl Net {
 
     /// Tries until there is a result, serving others meanwhile. `rank`: of a process that has to be
     /// there for that; else those that have not answered.
-    fn by_vi<R>(&self, rank: Option<u32>, mut attempt: impl FnMut(&mut Core<Memory>) -> Result<Option<R>, Failure>) -> Result<R, Error> {
+    fn by_vi<R>(&self, rank: Option<u32>, attempt: impl FnMut(&mut Core<Memory>) -> Result<Option<R>, Failure>) -> Result<R, Error> {
         let vis = self.beside.as_ref().ok_or(Error::NoMemoryThere)?;
-        let mut vain = 0u32;
-        loop {
-            let looked = vis.with(|core| {
-                if let Some(result) = attempt(core)? {
-                    return Ok(Look::Done(result));
-                }
-                Ok(if core.poll::<Off>()? { Look::Moved } else { Look::Nothing(rank.or_else(|| core.waits_for())) })
-            });
-            match looked {
-                Ok(Look::Done(result)) => return Ok(result),
-                Ok(Look::Moved) => vain = 0,
-                Ok(Look::Nothing(awaited)) => {
-                    vain += 1;
-                    if vain.is_multiple_of(LOOKS_BESIDE) {
-                        self.look_for(awaited).inspect_err(|_| vis.with(Core::abandon))?;
-                    }
-                    if vain > LOOKS {
-                        vis.wait(SLICE_MS).map_err(|failure| self.error(failure))?;
-                        vain -= LOOKS_BESIDE / 2;
-                    }
-                }
-                Err(failure) => {
-                    vis.with(Core::abandon);
-                    return Err(self.error(failure));
-                }
-            }
-        }
+        vis.until(rank, |awaited| self.look_for(awaited), attempt).map_err(|stop| self.stopped(stop))
     }
 
     /// Looks at the messages, for a failure that ends the job or a farewell of a process.
@@ -118,6 +79,14 @@ impl Net {
             core.check()?;
             core.check_left(|left, _| rank == Some(left))
         })
+    }
+
+    /// The error of a call that has ended.
+    fn stopped(&self, stop: Stop<Error>) -> Error {
+        match stop {
+            Stop::Failure(failure) => self.error(failure),
+            Stop::Beside(error) => error,
+        }
     }
 
     /// The error for a failure, as the messages tell it, if they do.
@@ -214,29 +183,11 @@ impl Net {
     }
 
     /// # Safety
-    /// C1: the memory is the caller's again when this returns, so what is sent from where it lies
-    /// has left by then.
-    unsafe fn vi_send(&self, kind: Kind, to: There, (from, bytes): (*const u8, usize)) -> Result<(), Error> {
+    /// C1.
+    unsafe fn vi_send(&self, kind: Kind, to: There, data: (*const u8, usize)) -> Result<(), Error> {
         let vis = self.beside.as_ref().ok_or(Error::NoMemoryThere)?;
-        // SAFETY: the caller's; given back below.
-        let lent = vis.with(|core| unsafe { core.lend(from, bytes) });
-        let mut done = 0;
-        // SAFETY: the caller's; lent memory until the call below has found that nothing is lent.
-        let sent = self.by_vi(Some(to.rank), |core| Ok(unsafe { core.try_send::<Off>(kind, to, (from, bytes), lent, &mut done)? }.then_some(())));
-        let Some(handle) = lent else { return sent };
-        let has_left = sent.and_then(|()| {
-            self.by_vi(Some(to.rank), |core| match core.lent() {
-                0 => Ok(Some(())),
-                _ => core.check(to.rank).map(|()| None),
-            })
-        });
-        vis.with(|core| {
-            if has_left.is_err() {
-                core.end_with(to.rank);
-            }
-            core.unlend(from, handle);
-        });
-        has_left
+        // SAFETY: the caller's.
+        unsafe { vis.send(kind, to, data, |awaited| self.look_for(awaited)) }.map_err(|stop| self.stopped(stop))
     }
 
     /// Waits until a process has answered all.

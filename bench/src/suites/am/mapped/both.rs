@@ -6,34 +6,48 @@
 use std::sync::Arc;
 
 use bellwire_amvia::Message;
+use bellwire_amvia::probe::Stage;
 
-use super::{Carrier, Marking, Side, failed};
+use super::{Carrier, Side, failed};
 use crate::error::Error;
 use crate::job::Setup;
-use crate::spans::{ACTED, Doubled, HANDLING, PROGRAM, REPLIED, REQUESTED, Unwatched, Watch, Watched, median_batch};
+use crate::spans::{Counted, HANDLING, PROGRAM, REPLIED, REQUESTED, Sampled, Trip, Unwatched, Watch, taken_apart};
 
-const PING: u8 = 11;
-const PONG: u8 = 12;
+/// The handlers of the first watcher; those of the others follow.
+const PING: u8 = 16;
+const PONG: u8 = 32;
 
 /// See [`super::MappedJob::Steps`].
-pub(super) fn steps(setup: &Setup, carrier: Carrier, credits: u16, count: u64, marking: Marking) -> Result<Vec<f64>, Error> {
-    let (client, server) = (Side::open(setup, carrier, credits)?, Side::open(setup, carrier, credits)?);
-    client.map(server.name()?)?;
-    match marking {
-        Marking::Off => drive::<Unwatched>(&client, &server, count),
-        Marking::On => drive::<Watched>(&client, &server, count),
-        Marking::Doubled => drive::<Doubled>(&client, &server, count),
-    }
+pub(super) fn steps(setup: &Setup, carrier: Carrier, credits: u16, samples: u64) -> Result<Vec<f64>, Error> {
+    let both = &mut Both { client: Side::open(setup, carrier, credits)?, server: Side::open(setup, carrier, credits)?, number: 0 };
+    both.client.map(both.server.name()?)?;
+    handle::<Unwatched>(both)?;
+    handle::<Sampled>(both)?;
+    handle::<Counted>(both)?;
+    // The first request connects: threads of the devices see to that.
+    both.make::<Unwatched>()?;
+    let spans = taken_apart(samples, both)?;
+    both.server.pings.check()?;
+    both.client.pongs.check()?;
+    Ok(spans)
 }
 
-fn drive<W: Watch>(client: &Side, server: &Side, count: u64) -> Result<Vec<f64>, Error> {
+struct Both {
+    client: Side,
+    server: Side,
+    number: u64,
+}
+
+/// Handlers for the messages of a watcher.
+fn handle<W: Watch>(both: &Both) -> Result<(), Error> {
+    let (client, server) = (&both.client, &both.server);
     let (pings, pongs) = (Arc::clone(&server.pings), Arc::clone(&client.pongs));
     let ping = move |message: &mut Message<'_>| {
         W::step(HANDLING);
         let args = [message.args()[0], message.args()[1]];
         pings.take(args[0]);
-        W::step(ACTED);
-        if message.reply_probed::<W>(PONG, &args).is_err() {
+        W::mark(Stage::Acted);
+        if message.reply_probed::<W>(PONG + W::NUMBER, &args).is_err() {
             pings.spoil();
         }
         W::step(REPLIED);
@@ -41,23 +55,21 @@ fn drive<W: Watch>(client: &Side, server: &Side, count: u64) -> Result<Vec<f64>,
     let pong = move |message: &mut Message<'_>| {
         W::step(HANDLING);
         pongs.take(message.args()[0]);
-        W::step(ACTED);
+        W::mark(Stage::Acted);
     };
-    server.bundle.set_handler(server.endpoint, PING, ping).and_then(|()| client.bundle.set_handler(client.endpoint, PONG, pong)).map_err(failed)?;
-    // The first request connects: threads of the devices see to that.
-    client.bundle.request(client.endpoint, 0, PING, &[0, 0]).map_err(failed)?;
-    server.until(&server.pings, 1)?;
-    client.until(&client.pongs, 1)?;
-    let mut number = 0;
-    let spans = median_batch::<W>(count, || {
-        number += 1;
+    let served = server.bundle.set_handler(server.endpoint, PING + W::NUMBER, ping);
+    served.and_then(|()| client.bundle.set_handler(client.endpoint, PONG + W::NUMBER, pong)).map_err(failed)
+}
+
+impl Trip for Both {
+    #[inline]
+    fn make<W: Watch>(&mut self) -> Result<(), Error> {
+        let (client, server, args) = (&self.client, &self.server, [self.number as i32, 0]);
+        self.number += 1;
         W::step(PROGRAM);
-        client.bundle.request_probed::<W>(client.endpoint, 0, PING, &[number as i32, 0]).map_err(failed)?;
+        client.bundle.request_probed::<W>(client.endpoint, 0, PING + W::NUMBER, &args).map_err(failed)?;
         W::step(REQUESTED);
-        server.watched_until::<W>(&server.pings, number + 1)?;
-        client.watched_until::<W>(&client.pongs, number + 1)
-    })?;
-    server.pings.check()?;
-    client.pongs.check()?;
-    Ok(spans)
+        server.watched_until::<W>(&server.pings, self.number)?;
+        client.watched_until::<W>(&client.pongs, self.number)
+    }
 }

@@ -114,7 +114,6 @@ impl Bench {
             Job::Overhead { size, bursts } => overhead::run(&context, size, bursts)?,
             Job::Signature { size, burst, delay_ns, bursts } => signature::run(&context, size, burst, delay_ns, bursts)?,
             Job::Amvia { layout, count, streamed } => amvia::run(&context, layout, count, streamed)?,
-            Job::Splitc { vis, job } => crate::splitc::run(&context, vis, job)?,
             Job::Ablation { how, exchanged, size, count } => ablation::run(&context, how, exchanged, size, count)?,
             Job::ScalingOpen { vis, active } => {
                 let (scaling, per_vi) = scaling::Scaling::open(&context, vis, active)?;
@@ -143,6 +142,7 @@ impl Bench {
             | Job::Socket { .. }
             | Job::Am(_)
             | Job::Mapped { .. }
+            | Job::Splitc { .. }
             | Job::Mark
             | Job::Peers { .. }
             | Job::Verbs { .. }
