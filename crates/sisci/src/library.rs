@@ -280,6 +280,15 @@ impl Library {
         }
         Err(if self.nodes.address_of(node).is_some() { Error::NodeNotResponding } else { Error::NoSuchNodeId })
     }
+
+    /// The node of an address.
+    ///
+    /// # Errors
+    /// [`Error::IllegalParameter`] for what is no address; [`Error::NoSuchNodeId`].
+    pub fn node_of(&self, address: &str) -> Result<u32, Error> {
+        let address = address.parse().map_err(|_| Error::IllegalParameter)?;
+        self.nodes.node_of(address, &Here).ok_or(Error::NoSuchNodeId)
+    }
 }
 
 /// Answers those that ask whether the node is there.

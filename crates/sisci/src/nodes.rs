@@ -149,6 +149,21 @@ impl Nodes {
     }
 }
 
+impl Nodes {
+    /// The node of an address, as far as it is known: the reverse of
+    /// [`address_of`](Self::address_of). Loopback addresses are this host's.
+    pub fn node_of(&self, address: IpAddr, here: &dyn Surroundings) -> Option<u32> {
+        if let Some((id, _)) = self.table.iter().find(|(_, a)| *a == address) {
+            return Some(*id);
+        }
+        if address.is_loopback() || address == self.address || here.is_own(address) {
+            return Some(self.own);
+        }
+        let id = derive(address);
+        (self.address_of(id) == Some(address)).then_some(id)
+    }
+}
+
 fn derive(address: IpAddr) -> u32 {
     let low = match address {
         IpAddr::V4(a) => u32::from(a) & ID_MAX,
@@ -221,6 +236,16 @@ mod tests {
         assert_eq!(n.finding, Finding::Pages);
         let n = nodes(&[("BELLWIRE_SISCI", "stores=compare,loads=2000")]).unwrap();
         assert_eq!((n.finding, n.loads), (Finding::Compare, Some(Duration::from_millis(2))));
+    }
+
+    #[test]
+    fn an_address_has_the_node_that_has_the_address() {
+        let of = |n: &Nodes, a: [u8; 4]| n.node_of(a.into(), &Told(&[]));
+        let n = nodes(&[]).unwrap();
+        assert_eq!([of(&n, [127, 0, 0, 9]), of(&n, [10, 0, 3, 7]), of(&n, [10, 0, 1, 9])], [Some(775), Some(775), Some(256 + 9)]);
+        assert_eq!(of(&n, [10, 1, 1, 9]), None, "another network has the same last bits");
+        let n = nodes(&[("BELLWIRE_SISCI_NODES", "4=10.0.3.6,8=10.0.3.7")]).unwrap();
+        assert_eq!([of(&n, [10, 0, 3, 6]), of(&n, [127, 0, 0, 1]), of(&n, [10, 0, 3, 5])], [Some(4), Some(8), None]);
     }
 
     #[test]

@@ -153,7 +153,9 @@ int SCIProbeNode(sci_desc_t sd, unsigned int localAdapterNo, unsigned int nodeId
 SCI_ERR_OK */
 void SCIGetLocalNodeId(unsigned int adapterNo, unsigned int *nodeId, unsigned int flags, sci_error_t *error);
 
-/* Nodes have one adapter without a name. SCI_ERR_NOT_SUPPORTED */
+/* The node of an address: 10.0.0.1, fd00::5. Addresses are the names that adapters have here.
+  type  where the kind of its DMA goes, SCI_DMA_TYPE_SYSTEM; may be NULL.
+SCI_ERR_OK; SCI_ERR_NO_SUCH_NODEID: no node is known for it. */
 void SCIGetNodeIdByAdapterName(char *name, unsigned int *nodeId, dis_dma_type_t *type, unsigned int flags, sci_error_t *error);
 
 /* -------------------- local segments */

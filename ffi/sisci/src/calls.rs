@@ -3,7 +3,7 @@
 
 use bellwire_memory::bytes::SharedBytes;
 use bellwire_sisci::{Action, Error};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use std::time::Duration;
 
 /// Defines calls under the three names that programs know: the plain one, and those of the original
@@ -126,6 +126,15 @@ pub(crate) struct Memory(pub *mut c_void);
 impl Memory {
     pub fn address(self) -> usize {
         self.0.addr()
+    }
+
+    /// A string of the program's.
+    pub fn text<'a>(self) -> Result<&'a str, Error> {
+        if self.0.is_null() {
+            return Err(Error::IllegalParameter);
+        }
+        // SAFETY: C1: the program ends it with 0, and keeps it for the call.
+        unsafe { CStr::from_ptr(self.0.cast()) }.to_str().map_err(|_| Error::IllegalParameter)
     }
 
     /// `len` bytes of it.

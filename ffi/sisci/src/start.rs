@@ -13,6 +13,8 @@ const QUERY_LOCAL_SEGMENT: u32 = 5;
 const QUERY_REMOTE_SEGMENT: u32 = 6;
 const QUERY_MAP: u32 = 7;
 const QUERY_DMA: u32 = 8;
+/// `DIS_DMA_TYPE_SYSTEM`: processors copy.
+const DMA_TYPE_SYSTEM: u32 = 4;
 
 /// `sci_query_string_t`
 #[repr(C)]
@@ -170,7 +172,15 @@ calls! {
         end(error, (), get());
     }
 
-    fn SCIGetNodeIdByAdapterName(_name: Memory, _node: Out<u32>, _kind: Out<u32>, _flags: Flags, error: ErrorOut) {
-        end(error, (), Err(Error::NotSupported));
+    fn SCIGetNodeIdByAdapterName(name: Memory, node: Out<u32>, kind: Out<u32>, flags: Flags, error: ErrorOut) {
+        let get = || {
+            check(flags, 0, 0, 0)?;
+            let library = current()?;
+            node.set(library.node_of(name.text()?)?)?;
+            // May be NULL.
+            let _ = kind.set(DMA_TYPE_SYSTEM);
+            Ok(())
+        };
+        end(error, (), get());
     }
 }
