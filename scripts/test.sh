@@ -124,11 +124,16 @@ lane_hosts() {
     part hosts-sisci scripts/sisci-hosts.sh "$target/tests-sisci" "$target/examples-sisci" "$target/installed/lib"
     part hosts-stacks tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks"
 }
+# The wire made of SISCI calls: one setting of seven, which are in the long tests.
+sisci_suite() {
+    BELLWIRE_LIBSISCI=$target/release/libsisci.so cargo test --locked -p bellwire-conformance --test sisci -- --ignored "$@"
+}
 lane_suite() {
     # These run programs that the tests in Rust have built.
     part locks     tests/locks.sh "$target/tests-locks"
     part launchers make -s -C tests/job check LIBJOB="$target/release/libbellwire_job_c.so" LIBAM="$target/release/libbellwire_am.so" LIBGAS="$target/release/libbellwire_gas_c.so" BELLWIRE="$target/release/bellwire" RING="$target/debug/examples/ring" TEAM="$target/debug/examples/all_to_all" OUT="$target/tests-job"
     part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
+    part sisci-suite sisci_suite sisci::
     part refusals  env LD_LIBRARY_PATH="$target/installed/lib" scripts/refusals.sh "$target/installed/bin/bellwire" "$target/examples-c"
     split_part random-splitc random_split_c 1 10 3
     split_part gas-results scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire"
@@ -163,6 +168,8 @@ if [ "$mode" = long ]; then
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
+    part sisci-suites sisci_suite
+    part sisci-wire scripts/sisci-wire.sh "$target/examples-c" "$target/installed/lib"
     part hosts-sisci-kills env KILLS=500 scripts/sisci-hosts.sh "$target/tests-sisci" "$target/examples-sisci" "$target/installed/lib"
     part sisci-kills make -s -C tests/sisci check-long LIBSISCI="$target/release/libsisci.so" OUT="$target/tests-sisci"
     part mortality  make -s -C tests/c check-mortality LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"

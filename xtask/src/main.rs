@@ -6,6 +6,7 @@
 //! | check | why |
 //! |---|---|
 //! | layers | arrows between crates point downward only (ARCHITECTURE.md) |
+//! | alone | the wire made of SISCI calls uses nothing else (alone.rs) |
 //! | licence | each source file names its licence in its first lines |
 //! | size | a file past the limit usually holds a second concern |
 //! | exports | `no_mangle` outside `ffi` would be exported by every C library that links the crate |
@@ -20,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 mod circles;
 mod comparisons;
 mod links;
@@ -42,7 +44,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-seal", &["bellwire-time"]),
     ("bellwire-proto", &["bellwire-time", "bellwire-seal"]),
     ("bellwire-residency", &["bellwire-time"]),
-    ("bellwire-wire", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto"]),
+    // The calls of libsisci, loaded at run time; a wire is made of them alone (alone.rs).
+    ("bellwire-sisci-calls", &[]),
+    ("bellwire-wire", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-proto", "bellwire-sisci-calls"]),
     ("bellwire-agent", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-residency", "bellwire-wire"]),
     ("bellwire-via", &["bellwire-time", "bellwire-memory", "bellwire-faults", "bellwire-wire"]),
     ("bellwire-sim", &["bellwire-time", "bellwire-faults", "bellwire-proto", "bellwire-report", "bellwire-residency", "bellwire-via"]),
@@ -136,6 +140,7 @@ fn main() -> ExitCode {
             let mut complaints = Vec::new();
             layers(&root, &mut complaints);
             sources(&root, &mut complaints);
+            alone::check(&root, &files(&root, "rs"), &mut complaints);
             requirements::check(&root, &files(&root, "rs"), &mut complaints);
             mutations::check_places(&root, &mut complaints);
             prose::check(&root, &mut complaints);

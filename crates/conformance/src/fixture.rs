@@ -32,6 +32,10 @@ pub trait Fixture {
     fn is_direct(&self) -> bool {
         false
     }
+    /// Whether a receive descriptor that is posted is known to the peer at once, if it is ever.
+    fn publishes_at_once(&self) -> bool {
+        true
+    }
     /// Whether a NIC lives.
     fn lives(&self, _nic: usize) -> bool {
         true

@@ -89,7 +89,7 @@ fn config(nodes: &Nodes) -> Result<Option<NicConfig>, Error> {
         eprintln!("bellwire: {error}");
         Error::IllegalParameter
     };
-    let config = if std::env::var_os("BELLWIRE_ADDRESS").is_some_and(|a| !a.is_empty()) {
+    let mut config = if std::env::var_os("BELLWIRE_ADDRESS").is_some_and(|a| !a.is_empty()) {
         NicConfig::from_env().map_err(said)?
     } else if nodes.spans_hosts() {
         let mut config = NicConfig::from_env_at(Some(&nodes.address.to_string())).map_err(said)?;
@@ -100,6 +100,8 @@ fn config(nodes: &Nodes) -> Result<Option<NicConfig>, Error> {
     } else {
         return Ok(None);
     };
+    // A program's NICs may be on this library; its own is not.
+    config.sisci = None;
     Ok((config.udp.is_some() || config.agent.is_some()).then_some(config))
 }
 

@@ -79,11 +79,14 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::event::AsyncError;
 use crate::time::Instant;
+use crate::wire::Attach;
 use crate::wire::agent::AgentPort;
 use crate::wire::host::{HostPort, HostWire};
 use crate::wire::packet::PacketWire;
-use crate::wire::shm::{ShmConfig, ShmWire};
+use crate::wire::shm::{ProtectionMode, ShmConfig, ShmWire};
+use crate::wire::sisci::{SisciConfig, SisciError, SisciWire, Switches};
 use crate::wire::udp::{UdpConfig, UdpPort, host_address, socket_address};
+use crate::wire::users::Allow;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
@@ -128,6 +131,9 @@ impl core::fmt::Debug for Nic {
 /// Shared memory, and UDP or the host's agent if that is wanted. The agent says which address the
 /// host has.
 fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
+    if let Some(switches) = config.sisci {
+        return open_sisci(config, switches);
+    }
     let mut network = 0;
     let by_agent = match &config.agent {
         None => None,
@@ -159,6 +165,29 @@ fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
         }
     };
     Ok(HostWire::new(shm, packet, config.shm)?)
+}
+
+/// The wire made of SISCI calls. Shared memory lends it a clock and a set of bells.
+fn open_sisci(config: &NicConfig, switches: Switches) -> Result<HostWire, OpenError> {
+    let (mode, host) = (ProtectionMode::Guarded, config.host.clone());
+    let shm = ShmWire::open(ShmConfig { mode, host: host.clone(), attach: Attach::Never, allow: Allow::NOBODY, network: 0 })?;
+    let sisci = SisciWire::open(SisciConfig { host, id: fresh_id(), switches }).map_err(|e| match e {
+        SisciError::Library(why) => {
+            eprintln!("bellwire: BELLWIRE_WIRE=sisci: {why}");
+            OpenError::Sisci(0)
+        }
+        SisciError::Refused(code) => OpenError::Sisci(code),
+        SisciError::Os(e) => e.into(),
+    })?;
+    Ok(HostWire::of_sisci(shm, sisci)?)
+}
+
+/// A number that no other NIC has.
+fn fresh_id() -> u128 {
+    let mut bytes = [0; 16];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(got, Ok(bytes.len()), "random bytes of the operating system");
+    u128::from_le_bytes(bytes)
 }
 
 impl Nic {

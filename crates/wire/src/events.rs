@@ -134,6 +134,18 @@ pub enum WireEvent {
     },
 }
 
+impl WireEvent {
+    /// The same of a link that has another name.
+    pub(crate) fn about(self, name: impl FnOnce(LinkId) -> LinkId) -> Self {
+        match self {
+            Self::LinkUp { link, request } => Self::LinkUp { link: name(link), request },
+            Self::LinkDown { link, reason } => Self::LinkDown { link: name(link), reason },
+            Self::MapRequest { link, segment, write } => Self::MapRequest { link: name(link), segment, write },
+            Self::Unresolved { .. } => self,
+        }
+    }
+}
+
 /// Why a link goes by its wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WireReason {

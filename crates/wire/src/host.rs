@@ -15,6 +15,9 @@
 //! link that comes is taken, but a peer whose address is this host's gets some time to come by
 //! shared memory. That is in `host/finding.rs`; the needs of sleepers of both wires are in
 //! `host/waiting.rs`.
+//!
+//! Or all of it is the wire made of SISCI (`sisci`), in place of both: then nobody is looked for
+//! otherwise. Its links have `SISCI` in their ids.
 
 mod finding;
 mod port;
@@ -22,6 +25,7 @@ mod waiting;
 
 use super::packet::PacketWire;
 use super::shm::ShmWire;
+use super::sisci::SisciWire;
 use super::udp;
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
@@ -38,12 +42,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// In the id of a packet link: beyond every link of shared memory.
 const PACKET: u32 = 1 << 19;
+/// In the id of a link of SISCI, likewise.
+const SISCI: u32 = 1 << 18;
 
 /// The wire.
 #[derive(Debug)]
 pub struct HostWire {
     shm: ShmWire,
     packet: Option<PacketWire<HostPort>>,
+    sisci: Option<Box<SisciWire>>,
     /// Peers of this host are looked for by shared memory.
     prefers_shm: bool,
     /// Only while there is a packet wire.
@@ -61,6 +68,12 @@ fn host_link(link: LinkId) -> LinkId {
     LinkId::from_raw(link.raw() | PACKET)
 }
 
+/// An id as the SISCI wire has it: of another wire's link, one that names nothing.
+#[inline]
+fn sisci_link(link: LinkId) -> LinkId {
+    LinkId::from_raw(link.raw() ^ SISCI)
+}
+
 /// In the sets of descriptors of the shared-memory half: those of the other.
 const OTHERS: u64 = u64::MAX;
 
@@ -76,7 +89,18 @@ impl HostWire {
             epoll::add(shm.control_fd(), p.port().control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
         }
         let prefers_shm = prefers_shm || packet.is_none();
-        Ok(Self { shm, packet, prefers_shm, requests: BTreeMap::new(), expected: VecDeque::new() })
+        Ok(Self { shm, packet, sisci: None, prefers_shm, requests: BTreeMap::new(), expected: VecDeque::new() })
+    }
+
+    /// The wire made of SISCI, in place of the others: `shm` is there for its clock and its set of
+    /// bells, and has no links.
+    ///
+    /// # Errors
+    /// [`MemoryError::Os`]: no descriptors left.
+    pub fn of_sisci(shm: ShmWire, sisci: SisciWire) -> Result<Self, MemoryError> {
+        let data = epoll::EventData::new_u64(OTHERS);
+        epoll::add(shm.control_fd(), sisci.control_fd(), data, epoll::EventFlags::IN).map_err(|e| MemoryError::os("epoll_ctl", e))?;
+        Ok(Self { shm, packet: None, sisci: Some(Box::new(sisci)), prefers_shm: true, requests: BTreeMap::new(), expected: VecDeque::new() })
     }
 
     /// The half between hosts.
@@ -95,13 +119,17 @@ impl HostWire {
         self.packet.as_mut().map(|p| (p, packet_link(link)))
     }
 
-    /// As [`send_headed`](Wire::send_headed), on the packet wire; not inlined, so that the way by
+    /// As [`send_headed`](Wire::send_headed), on another wire; not inlined, so that the way by
     /// shared memory is.
     ///
     /// # Safety
     /// As there.
     #[inline(never)]
-    unsafe fn send_headed_by_packet(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+    unsafe fn send_headed_otherwise(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
+        if let Some(s) = &mut self.sisci {
+            // SAFETY: the caller's.
+            return unsafe { s.send_headed(sisci_link(link), word0, head, words, from, length) };
+        }
         // SAFETY: the caller's.
         self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_headed(link, word0, head, words, from, length) })
     }
@@ -111,6 +139,7 @@ impl HostWire {
 unsafe impl Wire for HostWire {
     fn name(&self) -> &'static str {
         match self.packet.as_ref().map(PacketWire::port) {
+            None if self.sisci.is_some() => "sisci",
             None => "shm",
             Some(HostPort::Udp(_)) => "shm+udp",
             Some(HostPort::Agent(_)) => "shm+agent",
@@ -141,7 +170,10 @@ unsafe impl Wire for HostWire {
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
         match self.shm.link(link) {
             Some(l) => l.send(line, words),
-            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send(link, line, words)),
+            None => match &mut self.sisci {
+                Some(s) => s.send(sisci_link(link), line, words),
+                None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send(link, line, words)),
+            },
         }
     }
 
@@ -150,8 +182,12 @@ unsafe impl Wire for HostWire {
         match self.shm.link(link) {
             // SAFETY: the caller's.
             Some(l) => unsafe { l.send_whole(word0, from, length) },
-            // SAFETY: the caller's.
-            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_whole(link, word0, from, length) }),
+            None => match &mut self.sisci {
+                // SAFETY: the caller's.
+                Some(s) => unsafe { s.send_whole(sisci_link(link), word0, from, length) },
+                // SAFETY: the caller's.
+                None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_whole(link, word0, from, length) }),
+            },
         }
     }
 
@@ -161,7 +197,7 @@ unsafe impl Wire for HostWire {
             // SAFETY: the caller's.
             Some(l) => unsafe { l.send_headed(word0, head, words, from, length) },
             // SAFETY: the caller's.
-            None => unsafe { self.send_headed_by_packet(link, word0, head, words, from, length) },
+            None => unsafe { self.send_headed_otherwise(link, word0, head, words, from, length) },
         }
     }
 
@@ -169,20 +205,30 @@ unsafe impl Wire for HostWire {
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         match self.shm.link(link) {
             Some(l) => l.take::<PAYLOAD, R>(looks, take),
-            None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+            None => match &mut self.sisci {
+                Some(s) => s.take::<PAYLOAD, R>(sisci_link(link), looks, take),
+                None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+            },
         }
     }
 
     #[inline(always)]
     unsafe fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
-        // SAFETY: F2, the caller's.
-        self.shm.link(link).map_or(Peeked::Otherwise, |l| unsafe { l.peek_line(looks) })
+        match (self.shm.link(link), &mut self.sisci) {
+            // SAFETY: F2, the caller's.
+            (Some(l), _) => unsafe { l.peek_line(looks) },
+            // SAFETY: F2, the caller's.
+            (None, Some(s)) => unsafe { s.peek_line(sisci_link(link), looks) },
+            (None, None) => Peeked::Otherwise,
+        }
     }
 
     #[inline(always)]
     fn consume_peeked(&mut self, link: LinkId) {
-        if let Some(l) = self.shm.link(link) {
-            l.consume_peeked();
+        match (self.shm.link(link), &mut self.sisci) {
+            (Some(l), _) => l.consume_peeked(),
+            (None, Some(s)) => s.consume(sisci_link(link)),
+            (None, None) => {}
         }
     }
 
@@ -190,7 +236,10 @@ unsafe impl Wire for HostWire {
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         match self.shm.link(link) {
             Some(l) => l.send_with_payload(line, length, fill),
-            None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send_with_payload(link, line, length, fill)),
+            None => match &mut self.sisci {
+                Some(s) => s.send_with_payload(sisci_link(link), line, length, fill),
+                None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send_with_payload(link, line, length, fill)),
+            },
         }
     }
 
@@ -200,14 +249,18 @@ unsafe impl Wire for HostWire {
         match self.shm.link(link) {
             // SAFETY: F2, the caller's.
             Some(l) => unsafe { l.receive(is_only) },
-            // SAFETY: F2, the caller's.
-            None => self.packet_of(link).map_or(Received::Broken, |(p, link)| unsafe { p.receive(link) }),
+            None => match &mut self.sisci {
+                // SAFETY: F2, the caller's.
+                Some(s) => unsafe { s.receive(sisci_link(link)) },
+                // SAFETY: F2, the caller's.
+                None => self.packet_of(link).map_or(Received::Broken, |(p, link)| unsafe { p.receive(link) }),
+            },
         }
     }
 
     #[inline(always)]
     fn may_bring(&self, link: LinkId) -> bool {
-        self.shm.may_bring(link)
+        self.shm.may_bring(link) && self.sisci.as_ref().is_none_or(|s| s.may_bring(sisci_link(link)))
     }
 
     #[inline]
@@ -220,7 +273,9 @@ unsafe impl Wire for HostWire {
         match self.shm.link(link) {
             Some(l) => l.consume(),
             None => {
-                if let Some((p, link)) = self.packet_of(link) {
+                if let Some(s) = &mut self.sisci {
+                    s.consume(sisci_link(link));
+                } else if let Some((p, link)) = self.packet_of(link) {
                     p.consume(link);
                 }
             }
@@ -251,6 +306,8 @@ unsafe impl Wire for HostWire {
     fn flush(&mut self) {
         if let Some(p) = &mut self.packet {
             p.flush();
+        } else if let Some(s) = &mut self.sisci {
+            s.flush();
         }
     }
 
@@ -262,11 +319,14 @@ unsafe impl Wire for HostWire {
 
     #[inline]
     fn sent_mark(&self, link: LinkId) -> u32 {
-        self.shm.sent_mark(link)
+        self.sisci.as_ref().map_or_else(|| self.shm.sent_mark(link), |s| s.sent_mark(sisci_link(link)))
     }
 
     fn is_taken(&mut self, link: LinkId, mark: u32) -> bool {
-        self.shm.is_taken(link, mark)
+        match &mut self.sisci {
+            Some(s) => s.is_taken(sisci_link(link), mark),
+            None => self.shm.is_taken(link, mark),
+        }
     }
 
     fn handle_control(&mut self) {
@@ -275,7 +335,7 @@ unsafe impl Wire for HostWire {
 
     #[inline(always)]
     fn has_events(&self) -> bool {
-        self.shm.has_events() || self.packet.as_ref().is_some_and(Wire::has_events)
+        self.shm.has_events() || self.packet.as_ref().is_some_and(Wire::has_events) || self.sisci.as_ref().is_some_and(|s| s.has_events())
     }
 
     fn stopwatch(&self) -> u64 {
@@ -283,11 +343,17 @@ unsafe impl Wire for HostWire {
     }
 
     fn allocate(&mut self, bytes: usize) -> Option<Allocation> {
-        self.shm.allocate(bytes)
+        match &mut self.sisci {
+            Some(s) => s.allocate(bytes),
+            None => self.shm.allocate(bytes),
+        }
     }
 
     fn free(&mut self, segment: u32) {
-        self.shm.free(segment);
+        match &mut self.sisci {
+            Some(s) => s.free(segment),
+            None => self.shm.free(segment),
+        }
     }
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
@@ -300,6 +366,9 @@ unsafe impl Wire for HostWire {
         (has_socket && udp::others_listen(address)) || ((by_udp || self.shm.allows_others()) && self.shm.others_listen(address))
     }
     fn listen(&mut self, local: &NetAddress) -> bool {
+        if let Some(s) = &mut self.sisci {
+            return s.listen(local);
+        }
         let here = !self.prefers_shm || self.shm.listen(local);
         match &mut self.packet {
             // Somebody else's on UDP: still found within the host.
@@ -309,6 +378,9 @@ unsafe impl Wire for HostWire {
     }
 
     fn unlisten(&mut self, local: &NetAddress) {
+        if let Some(s) = &mut self.sisci {
+            return s.unlisten(local);
+        }
         self.shm.unlisten(local);
         if let Some(p) = &mut self.packet {
             p.unlisten(local);
@@ -316,6 +388,9 @@ unsafe impl Wire for HostWire {
     }
 
     fn resolve(&mut self, request: u64, how: Rendezvous, local: &NetAddress, remote: &NetAddress) {
+        if let Some(s) = &mut self.sisci {
+            return s.resolve(request, how, local, remote);
+        }
         if let Some(p) = &mut self.packet {
             if !self.prefers_shm {
                 return p.resolve(request, how, local, remote);
@@ -335,10 +410,13 @@ unsafe impl Wire for HostWire {
     }
 
     fn has_found(&self, request: u64) -> bool {
-        self.shm.has_found(request) || self.packet.as_ref().is_some_and(|p| p.has_found(request))
+        self.sisci.as_ref().is_some_and(|s| s.has_found(request)) || self.shm.has_found(request) || self.packet.as_ref().is_some_and(|p| p.has_found(request))
     }
 
     fn cancel(&mut self, request: u64) {
+        if let Some(s) = &mut self.sisci {
+            return s.cancel(request);
+        }
         self.requests.remove(&request);
         self.expected.retain(|(_, r)| *r != request);
         self.shm.cancel(request);
@@ -348,6 +426,9 @@ unsafe impl Wire for HostWire {
     }
 
     fn poll_event(&mut self) -> Option<WireEvent> {
+        if let Some(s) = &mut self.sisci {
+            return s.poll_event().map(|event| event.about(sisci_link));
+        }
         while let Some((request, at)) = self.packet.as_mut().and_then(PacketWire::poll_found) {
             self.found(request, at);
         }
@@ -365,6 +446,9 @@ unsafe impl Wire for HostWire {
     }
 
     fn failure(&mut self, link: LinkId) -> LinkFailure {
+        if let Some(s) = &mut self.sisci {
+            return s.failure(sisci_link(link));
+        }
         match self.packet_of(link) {
             Some((p, link)) => p.failure(link),
             None => self.shm.failure(link),
@@ -372,6 +456,9 @@ unsafe impl Wire for HostWire {
     }
 
     fn close(&mut self, link: LinkId) {
+        if let Some(s) = &mut self.sisci {
+            return s.close(sisci_link(link));
+        }
         match self.packet_of(link) {
             Some((p, link)) => p.close(link),
             None => self.shm.close(link),
@@ -379,6 +466,9 @@ unsafe impl Wire for HostWire {
     }
 
     fn link_info(&self, link: LinkId) -> LinkInfo {
+        if let Some(s) = &self.sisci {
+            return s.link_info(sisci_link(link));
+        }
         match &self.packet {
             Some(p) if link.raw() & PACKET != 0 => {
                 let reason = if self.prefers_shm { WireReason::NotOnThisHost } else { WireReason::SharedMemoryOff };
@@ -389,16 +479,22 @@ unsafe impl Wire for HostWire {
     }
 }
 
-// SAFETY: W2: that of the shared-memory wire; a packet link has no direct access.
+// SAFETY: W2: that of the wire whose link it is; a packet link has no direct access.
 unsafe impl DirectMemory for HostWire {
     #[inline]
     fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
-        self.shm.with_granted(link, wish, access)
+        match &mut self.sisci {
+            None => self.shm.with_granted(link, wish, access),
+            Some(s) => s.with_granted(sisci_link(link), wish, access),
+        }
     }
 
     #[inline]
     fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
-        self.shm.with_advertised(link, placement, access)
+        match &mut self.sisci {
+            None => self.shm.with_advertised(link, placement, access),
+            Some(s) => s.with_advertised(sisci_link(link), placement, access),
+        }
     }
 
     fn attach(&self, link: LinkId) -> Attach {
@@ -421,27 +517,42 @@ unsafe impl DirectMemory for HostWire {
 
     #[inline]
     fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
-        self.shm.advertise(link, connection, message, advertisement);
+        match &mut self.sisci {
+            None => self.shm.advertise(link, connection, message, advertisement),
+            Some(s) => s.advertise(sisci_link(link), connection, message, advertisement),
+        }
     }
 
     #[inline]
     fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
-        self.shm.withdraw(link, connection, message);
+        match &mut self.sisci {
+            None => self.shm.withdraw(link, connection, message),
+            Some(s) => s.withdraw(sisci_link(link), connection, message),
+        }
     }
 
     fn quiesce(&mut self, link: LinkId) {
-        self.shm.quiesce(link);
+        match &mut self.sisci {
+            None => self.shm.quiesce(link),
+            Some(s) => s.quiesce(sisci_link(link)),
+        }
     }
 
     fn publish(&mut self, slot: usize, entry: Option<&CatalogueEntry>) {
-        self.shm.publish(slot, entry);
+        match &mut self.sisci {
+            None => self.shm.publish(slot, entry),
+            Some(s) => s.publish(slot, entry),
+        }
     }
 
     fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
-        self.shm.grant(link, segment, access);
+        match &mut self.sisci {
+            None => self.shm.grant(link, segment, access),
+            Some(s) => s.grant(sisci_link(link), segment, access),
+        }
     }
 
     fn peers_mapping(&self, segment: u32) -> u32 {
-        self.shm.peers_mapping(segment)
+        self.sisci.as_ref().map_or_else(|| self.shm.peers_mapping(segment), |s| s.peers_mapping(segment))
     }
 }

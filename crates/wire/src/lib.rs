@@ -29,8 +29,11 @@ mod names;
 #[cfg(doctest)]
 mod needs_unsafe;
 pub mod packet;
+mod payload;
+mod probe;
 pub mod shm;
 pub mod sim;
+pub mod sisci;
 mod terms;
 pub mod udp;
 pub mod users;

@@ -307,6 +307,9 @@ pub fn the_direct_way<F: Fixture>(s: &mut Stage<F>) {
                     s.until("the data", |_| to.read(0, 20_000) == from.read(0, 20_000));
                 }
                 let went = direct(s) - before;
+                if what == "send" && expected && !s.fixture.publishes_at_once() {
+                    continue;
+                }
                 assert!(went == if expected { 10 } else { 0 }, "{level:?} {memory:?} {what}: {went} of 10 went directly");
                 s.drain_receives(p.b);
             }

@@ -8,6 +8,7 @@ use crate::user_memory::{MemoryMode, kernel_copies};
 use crate::wire::agent::messages::Label;
 use crate::wire::agent::{AgentConfig, AgentError};
 use crate::wire::shm::ProtectionMode;
+use crate::wire::sisci::Switches;
 use crate::wire::udp::{DIRECTORY_PORT, KEY, KEY_FILE, KEY_HOSTS, address_from, host_address, keys_from_env};
 use crate::wire::users::Allow;
 use crate::wire::{Attach, Keys, Seed};
@@ -75,6 +76,9 @@ pub struct NicConfig {
     /// Shared memory to peers on this host. Without it, and with UDP, they are reached by UDP as if
     /// they were elsewhere: to measure and to test.
     pub shm: bool,
+    /// The wire made of SISCI calls in place of all others, with the report's switches; `udp`,
+    /// `agent` and `shm` then have no effect.
+    pub sisci: Option<Switches>,
     /// How long a wait spins at most before it sleeps; waits whose spinning does not pay spin for
     /// less.
     pub spin: Duration,
@@ -90,6 +94,10 @@ pub struct NicConfig {
 const NETWORK: &str = "BELLWIRE_NETWORK";
 const NETWORK_KEY_FILE: &str = "BELLWIRE_NETWORK_KEY_FILE";
 const NETWORK_KEY_FILE_BYTES_MAX: u64 = 256;
+
+/// The wire, and the switches of the one made of SISCI calls.
+const WIRE: &str = "BELLWIRE_WIRE";
+const SISCI_WIRE: &str = "BELLWIRE_SISCI_WIRE";
 
 /// UDP to other hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +159,7 @@ impl Default for NicConfig {
             faults: None,
             keys: None,
             shm: true,
+            sisci: None,
             spin: if alone { Duration::ZERO } else { SPIN_DEFAULT },
             turn_bytes: TURN_BYTES_DEFAULT,
             seed: fresh_seed(),
@@ -169,8 +178,9 @@ impl NicConfig {
     /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
     /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`),
     /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1),
-    /// `BELLWIRE_NETWORK`, `BELLWIRE_NETWORK_KEY_FILE`, and `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and
-    /// `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
+    /// `BELLWIRE_WIRE` (`host`, or `sisci`: SISCI calls alone) with `BELLWIRE_SISCI_WIRE`
+    /// ([`Switches::parse`]), `BELLWIRE_NETWORK`, `BELLWIRE_NETWORK_KEY_FILE`, and
+    /// `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -237,6 +247,9 @@ impl NicConfig {
         } else if std::env::var_os(NETWORK).is_some_and(|name| !name.is_empty()) {
             // It would reach everybody.
             return Err(ConfigError { variable: NETWORK });
+        }
+        if read(WIRE, parse_wire)? == Some(true) {
+            config.sisci = Some(read(SISCI_WIRE, Switches::parse)?.unwrap_or_default());
         }
         if let Some(spin) = read("BELLWIRE_SPIN_US", parse_spin)? {
             config.spin = spin;
@@ -310,6 +323,15 @@ fn parse_switch(value: &str) -> Option<bool> {
     match value {
         "on" => Some(true),
         "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// The wires of this host as they are, or the one made of SISCI calls.
+fn parse_wire(value: &str) -> Option<bool> {
+    match value {
+        "host" => Some(false),
+        "sisci" => Some(true),
         _ => None,
     }
 }
@@ -399,6 +421,10 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_NIC" => "\"own\" or \"host\" (the host's agent, bellwired)",
             NETWORK => "the name of a virtual network, up to 32 bytes, together with BELLWIRE_NIC=host (bellwire vn list)",
             NETWORK_KEY_FILE => "a file with the key of a virtual network, up to 32 bytes, that not everybody can read",
+            WIRE => "\"host\" or \"sisci\"",
+            SISCI_WIRE => {
+                "switches of the wire made of SISCI calls, with commas between: memory=shadow or allocate, descriptors=1 to 32, dma=BYTES or never, events=memory or interrupt"
+            }
             "BELLWIRE_TURN_BYTES" => "a number of bytes, 1024 to 1048576",
             "BELLWIRE_DIRECTORY_PORT" => "a port, 1 to 65535",
             _ => "a number of microseconds up to 1000000",
@@ -428,6 +454,9 @@ pub enum OpenError {
     AgentWithKeys,
     /// The host's agent does not run, or refuses this program.
     Agent(AgentError),
+    /// The wire made of SISCI calls: the library has this error, or is not found (0; standard error
+    /// has the reason).
+    Sisci(u32),
     /// Local limit: no thread for the helper.
     Thread,
 }
@@ -458,6 +487,8 @@ impl fmt::Display for OpenError {
                 "keys are set (BELLWIRE_KEY_FILE, BELLWIRE_KEY or BELLWIRE_KEY_HOSTS), and packets by the host's agent are not authenticated: unset BELLWIRE_NIC, or the keys",
             ),
             Self::Agent(error) => write!(f, "{error}"),
+            Self::Sisci(0) => f.write_str("libsisci cannot be used (BELLWIRE_WIRE=sisci)"),
+            Self::Sisci(code) => write!(f, "libsisci has the error {code:#x} (BELLWIRE_WIRE=sisci)"),
             Self::Thread => f.write_str("no thread could be started"),
         }
     }

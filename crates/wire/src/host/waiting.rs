@@ -23,6 +23,9 @@ impl HostWire {
     /// engine's next turn.
     pub fn handle_control(&mut self) {
         self.shm.handle_control();
+        if let Some(s) = &mut self.sisci {
+            s.handle_control();
+        }
         if let Some(p) = &mut self.packet {
             p.port_mut().handle_control();
         }
@@ -62,6 +65,10 @@ impl HostWire {
             // with each packet. Added already: then it stays.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             let _ = epoll::add(self.shm.bell(), p.port().arrival_fd(), epoll::EventData::new_u64(OTHERS), flags);
+        } else if let Some(s) = &mut self.sisci {
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            let _ = epoll::add(self.shm.bell(), s.bell_fd(), epoll::EventData::new_u64(OTHERS), flags);
+            s.arm(for_room);
         }
         self.shm.arm(for_room);
     }
@@ -89,6 +96,9 @@ impl HostWire {
     /// Room is no longer waited for.
     pub fn arm_less(&mut self) {
         self.shm.arm_less();
+        if let Some(s) = &mut self.sisci {
+            s.arm_less();
+        }
     }
 
     /// Whether peers ring also for room.
@@ -101,6 +111,9 @@ impl HostWire {
         if let Some(p) = &mut self.packet {
             p.set_armed(false);
             let _ = epoll::delete(self.shm.bell(), p.port().arrival_fd());
+        } else if let Some(s) = &mut self.sisci {
+            s.disarm();
+            let _ = epoll::delete(self.shm.bell(), s.bell_fd());
         }
         self.shm.disarm();
     }
@@ -108,28 +121,34 @@ impl HostWire {
     /// Says to the peers of this host that we let others have this processor; `None`: that we do
     /// not.
     pub fn set_away(&self, from: Option<usize>) {
-        self.shm.set_away(from);
+        match &self.sisci {
+            Some(s) => s.set_away(from),
+            None => self.shm.set_away(from),
+        }
     }
 
     /// See [`ShmWire::shares`](crate::shm::ShmWire::shares).
     pub fn shares(&self, processor: usize) -> Option<bool> {
-        self.shm.shares(processor)
+        self.sisci.as_ref().map_or_else(|| self.shm.shares(processor), |s| s.shares(processor))
     }
 
     /// Whether some peer of this host is at work, and may send something any moment; with the
     /// number of links to such. Of other hosts that is not known.
     pub fn peers_at_work(&self) -> (bool, usize) {
-        self.shm.peers_at_work()
+        self.sisci.as_ref().map_or_else(|| self.shm.peers_at_work(), |s| s.peers_at_work())
     }
 
     /// Rings every peer's bell, armed or not.
     pub fn kick_peers(&mut self) {
         self.shm.kick_peers();
+        if let Some(s) = &mut self.sisci {
+            s.kick_peers();
+        }
     }
 
     /// Whether there is something that needs this process even while it computes.
     pub fn has_links(&self) -> bool {
-        self.shm.has_links() || self.packet.as_ref().is_some_and(PacketWire::has_links)
+        self.shm.has_links() || self.sisci.as_ref().is_some_and(|s| s.has_links()) || self.packet.as_ref().is_some_and(PacketWire::has_links)
     }
 
     /// Whether something is under way between hosts that its receiver has not acknowledged.

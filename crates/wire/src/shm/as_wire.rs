@@ -3,9 +3,10 @@
 
 use super::link::{Foreign, Link};
 use super::{OVERSTAYS_MAX, QUIESCE_MAX, ShmWire};
-use super::{layout, message, probe, rendezvous};
+use super::{layout, message, rendezvous};
 use crate::address::NetAddress;
 use crate::handle::Handle;
+use crate::probe::probe;
 use crate::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
     Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
@@ -150,7 +151,7 @@ unsafe impl Wire for ShmWire {
     }
 
     fn probe_memory(&self, address: u64, length: u64) -> MemoryKind {
-        probe::probe(address, length)
+        probe(address, length)
     }
 
     fn listen(&mut self, local: &NetAddress) -> bool {

@@ -11,8 +11,6 @@ mod half;
 mod layout;
 mod link;
 mod message;
-mod payload;
-mod probe;
 mod proof;
 mod rendezvous;
 mod segments;

@@ -13,7 +13,7 @@ const ALIGN: u32 = 64;
 
 /// The writer's side.
 #[derive(Debug)]
-pub(super) struct PayloadFifo {
+pub(crate) struct PayloadFifo {
     base: *mut u8,
     size: u32,
     tail: u32,
@@ -28,8 +28,8 @@ impl PayloadFifo {
     /// A FIFO over `size` bytes (a power of two) at `base`.
     ///
     /// # Safety
-    /// L2 (link.rs): mapped and ours to write for as long as the value lives.
-    pub(super) unsafe fn new(base: *mut u8, size: u32) -> Self {
+    /// L2 (of the link): mapped and ours to write for as long as the value lives.
+    pub(crate) unsafe fn new(base: *mut u8, size: u32) -> Self {
         assert!(size.is_power_of_two());
         Self { base, size, tail: 0, freed: 0, pending_tail: 0, pieces: VecDeque::with_capacity(256) }
     }
@@ -37,7 +37,7 @@ impl PayloadFifo {
     /// Room for `length` contiguous bytes: their position and address. `head` is the reader's
     /// position in the line queue.
     #[inline]
-    pub(super) fn allocate(&mut self, length: u32, head: u32) -> Option<(u32, *mut u8)> {
+    pub(crate) fn allocate(&mut self, length: u32, head: u32) -> Option<(u32, *mut u8)> {
         while let Some(&(slot, end)) = self.pieces.front() {
             if head.wrapping_sub(slot) as i32 <= 0 {
                 break;
@@ -61,7 +61,7 @@ impl PayloadFifo {
 
     /// The piece last allocated goes with slot `slot`.
     #[inline]
-    pub(super) fn commit(&mut self, slot: u32) {
+    pub(crate) fn commit(&mut self, slot: u32) {
         self.tail = self.pending_tail;
         self.pieces.push_back((slot, self.tail));
     }

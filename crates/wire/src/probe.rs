@@ -6,7 +6,7 @@ use crate::MemoryKind;
 /// Brings the pages of a range in and tells what they are good for. Like the pinning of a hardware
 /// NIC it costs by the page, and spares the data path its page faults. Where the kernel does not
 /// know the request (before 5.14) the caller is believed.
-pub(super) fn probe(address: u64, length: u64) -> MemoryKind {
+pub(crate) fn probe(address: u64, length: u64) -> MemoryKind {
     use rustix::mm::Advice;
     let page = rustix::param::page_size() as u64;
     let start = address & !(page - 1);
