@@ -104,6 +104,13 @@ pub struct Token<T> {
     value: UnsafeCell<T>,
 }
 
+/// A function that runs inside has called one that enters.
+#[cold]
+#[inline(never)]
+fn entered_twice() -> ! {
+    panic!("a function that was called with a NIC held has used the same NIC: the token is not re-entrant");
+}
+
 /// A guard that does not know that it is of a mutex in the same token.
 struct QueueGuard(MutexGuard<'static, Queue>);
 
@@ -140,8 +147,8 @@ impl<T> Token<T> {
         }
     }
 
-    /// Enters as the calling thread. Not re-entrant: entering twice in one thread deadlocks (or
-    /// panics in debug builds).
+    /// Enters as the calling thread. Not re-entrant: a thread that enters twice panics, or, where
+    /// it is not the token's usual one, waits for ever. It never has the value twice.
     #[inline]
     pub fn enter(&self, claim: Claim) -> Held<'_, T> {
         self.enter_as(thread_id(), claim)
@@ -167,7 +174,10 @@ impl<T> Token<T> {
         // Relaxed (T4): if it is ours, we wrote it ourselves.
         if self.slots[slot].thread.load(Ordering::Relaxed) == me {
             let inside = self.inside_of(slot);
-            debug_assert_eq!(inside.load(Ordering::Relaxed), 0, "the token is not re-entrant");
+            // Relaxed: only this thread stores anything else than 0 there.
+            if inside.load(Ordering::Relaxed) != 0 {
+                entered_twice();
+            }
             // Relaxed: ordered before the load below by the revoker's membarrier (T2); others only
             // read it.
             inside.store(1, ENTER);
@@ -379,6 +389,19 @@ mod tests {
         let owner = t.owner.load(Ordering::Relaxed);
         assert_eq!(t.slots[owner].thread.load(Ordering::Relaxed), thread_id());
         assert_eq!(*t.enter(Claim::Visit), 100);
+    }
+
+    /// In any build: two references to the value would be a way to corrupt memory.
+    #[test]
+    #[should_panic(expected = "the token is not re-entrant")]
+    fn nobody_enters_twice() {
+        let t = Token::with_bias(0u32, true);
+        for _ in 0..2 * STREAK_MIN {
+            *t.enter(Claim::Bias) += 1;
+        }
+        assert!(t.can_bias, "the token is not re-entrant: no membarrier here, so the second would wait for ever");
+        let _first = t.enter(Claim::Bias);
+        let _second = t.enter(Claim::Bias);
     }
 
     #[test]
