@@ -4,7 +4,8 @@
 # release; 3390 before there was a short way, decision 27). Threads take turns fairly: else the one that polls keeps the others from connecting.
 # The same of messages of 512 bytes, which fit no line: at most 2450
 # (3864 before they had a short way too).
-# The same three with a shared receive queue and two pieces inline, as UCX sends: at most 2200.
+# The same three with a shared receive queue, to which 16 receives are posted at a time, and two
+# pieces inline, as UCX does it: at most 2200.
 #   tests/verbs/cost.sh OUT      OUT: where check.sh has put the libraries
 set -eu
 cd "$(dirname "$0")"

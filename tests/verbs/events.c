@@ -41,8 +41,14 @@ static void events(struct side *a, struct side *b)
     memset(&wr, 0, sizeof wr);
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    for (wr.wr_id = 0; wr.wr_id < 8; wr.wr_id++)
+    for (wr.wr_id = 0; wr.wr_id < 7; wr.wr_id++)
         CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
+    /* Of a list, those before the first that cannot be posted. */
+    struct ibv_recv_wr last = wr;
+    wr.next = &last;
+    last.wr_id = 8;
+    CHECK(ibv_post_srq_recv(srq, &wr, &bad) == ENOMEM && bad == &last);
+    wr.next = NULL;
     CHECK(ibv_post_srq_recv(srq, &wr, &bad) == ENOMEM && bad == &wr);
     struct ibv_srq_attr limit;
     memset(&limit, 0, sizeof limit);

@@ -268,4 +268,19 @@ impl Port {
     pub fn post_srq(&self, srq: u32, wr_id: u64, pieces: &[Sge]) -> Result<(), Error> {
         self.station.machine().srq(srq)?.queue.post(wr_id, pieces)
     }
+
+    /// Posts receives to a shared queue, as `next` gives them, until there is none: libraries post
+    /// many at once, and the queue is looked up and held once for all. `next` must not use the port.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]; [`Error::NoMemory`]: of the last one that `next` gave.
+    #[inline]
+    pub fn post_srq_all<'l>(&self, srq: u32, mut next: impl FnMut() -> Result<Option<(u64, &'l [Sge])>, Error>) -> Result<(), Error> {
+        let mut machine = self.station.machine();
+        let queue = &mut machine.srq(srq)?.queue;
+        while let Some((wr_id, pieces)) = next()? {
+            queue.post(wr_id, pieces)?;
+        }
+        Ok(())
+    }
 }

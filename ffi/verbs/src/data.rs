@@ -182,11 +182,28 @@ pub(crate) unsafe extern "C" fn post_recv(qp: *mut IbvQp, wr: *mut IbvRecvWr, ba
 
 /// Posts receives to a shared queue.
 pub(crate) unsafe extern "C" fn post_srq_recv(srq: *mut IbvSrq, wr: *mut IbvRecvWr, bad: *mut *mut IbvRecvWr) -> c_int {
-    // SAFETY: V1, V2.
-    unsafe {
-        let inner = inside::<_, Srq>(srq);
-        receives(wr, bad, |id, list| inner.port.post_srq(inner.id, id, list))
-    }
+    // SAFETY: V1.
+    let inner = unsafe { inside::<_, Srq>(srq) };
+    let (mut at, mut next) = (wr, wr);
+    let posted = inner.port.post_srq_all(inner.id, || {
+        if next.is_null() {
+            return Ok(None);
+        }
+        at = next;
+        // SAFETY: V2.
+        unsafe {
+            next = (*at).next;
+            Ok(Some(((*at).wr_id, pieces((*at).sg_list, (*at).num_sge)?)))
+        }
+    });
+    posted.map_or_else(
+        |e| {
+            // SAFETY: V2.
+            unsafe { bad.write(at) };
+            errno_of(e)
+        },
+        |()| 0,
+    )
 }
 
 /// Each field by a load of its own: an entry is mostly read just after it was written, word by word, and a load of several words would wait until all of them have left the store buffer.
