@@ -73,6 +73,9 @@ ucx() { # transport, test, size, iterations
 }
 # A client of two servers, which checks all data; first one server is killed, then the other, and so
 # on, and started again. The client keeps the connection that is left, and connects again.
+# Every message is whole, or is fetched by the receiver (a rendezvous): UCX 1.13 keeps a receive that
+# has got a first part of an eager message apart from its endpoint (frag_hash in its sources), so it
+# never ends if the sender dies, and the client waits for it for ever (2 of some 70 runs).
 until_says() { # file, pattern, count: until it has that many such lines
     local i
     for i in $(seq 1200); do
@@ -90,7 +93,7 @@ serve() { # 0|1, file, options
 }
 killed_servers() { # transport, options, kills
     local logs=$out/io_demo kills=$3 i which client code=0 patience=$((120 + 30 * $3)) why
-    export UCX_TLS=$1,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+    export UCX_TLS=$1,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_RNDV_THRESH=8000
     port=$((port + 2))
     rm -rf "$logs"
     mkdir -p "$logs"
@@ -113,7 +116,7 @@ killed_servers() { # transport, options, kills
     wait $client
     [ $? = 255 ] || code="client $?, $code"
     kill "$(pid_of "$logs/0")" "$(pid_of "$logs/1")"
-    unset UCX_TLS UCX_SOCKADDR_TLS_PRIORITY
+    unset UCX_TLS UCX_SOCKADDR_TLS_PRIORITY UCX_RNDV_THRESH
     wait
     why=$(grep -ah -m 3 -iE 'corruption|mismatch|assert' "$logs"/* | cut -c 1-300)
     [ "$code" = 0 ] && [ -z "$why" ] && grep -aq 'terminated by signal' "$logs/client" || { end "io_demo $*" "$code" <(echo "$why"; strings "$logs/client"); return; }
