@@ -73,9 +73,9 @@ ucx() { # transport, test, size, iterations
 }
 # A client of two servers, which checks all data; first one server is killed, then the other, and so
 # on, and started again. The client keeps the connection that is left, and connects again.
-# Every message is whole, or is fetched by the receiver (a rendezvous): UCX 1.13 keeps a receive that
-# has got a first part of an eager message apart from its endpoint (frag_hash in its sources), so it
-# never ends if the sender dies, and the client waits for it for ever (2 of some 70 runs).
+# A message is whole, or its receiver fetches it (a rendezvous). Of others UCX 1.13 sends parts, and
+# never ends a receive that has got one when the sender dies: it keeps them apart from the endpoint
+# (frag_hash in its sources). The client waited for ever then, in 2 of some 70 runs.
 until_says() { # file, pattern, count: until it has that many such lines
     local i
     for i in $(seq 1200); do
