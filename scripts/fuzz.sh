@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
-targets=${*:-frames shared rendezvous descriptors packets transport sealed tag verbs cm cm_device gas job sisci sisci_far}
+targets=${*:-frames shared rendezvous descriptors packets transport sealed tag verbs cm cm_device gas gasvia job sisci sisci_far}
 out=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 triple=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$out

@@ -12,6 +12,7 @@
 //! | `sealed` | the same, with keys: whatever is said, nothing is delivered that was not sent |
 //! | `tag` | messages of a peer, and calls of the program, for an endpoint with tag matching |
 //! | `gas` | messages of a peer, and calls of the program, for a process with global memory by packets |
+//! | `gasvia` | messages of peers, and calls of the program, for a process with Split-C's operations on VIs |
 //! | `verbs` | packets of a peer, and calls of the program, for a device with queue pairs |
 //! | `cm` | messages of peers, commands of a program, links and time, for connection management |
 //! | `cm_device` | commands that a program writes into the device file of connection management |
@@ -27,6 +28,7 @@ pub mod cm_device;
 pub mod descriptors;
 pub mod frames;
 pub mod gas;
+pub mod gasvia;
 pub mod input;
 pub mod job;
 pub mod outsider;
@@ -42,3 +44,4 @@ pub mod tag;
 pub mod talk;
 pub mod transport;
 pub mod verbs;
+pub mod vipl;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every input of the corpus, and some hundreds of random ones, through every target: what the fuzzer has found once stays found, also where it cannot run.
 
-use bellwire_fuzz::{cm, cm_device, descriptors, frames, gas, job, packets, rendezvous, sealed, shared, sisci, sisci_far, tag, transport, verbs};
+use bellwire_fuzz::{cm, cm_device, descriptors, frames, gas, gasvia, job, packets, rendezvous, sealed, shared, sisci, sisci_far, tag, transport, verbs};
 
 fn replay(target: &str, random: u64, run: fn(&[u8])) {
     let directory = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
@@ -23,7 +23,10 @@ fn replay(target: &str, random: u64, run: fn(&[u8])) {
         let n = next() % 1500;
         // Small numbers are more telling than large ones.
         let data: Vec<u8> = (0..n).map(|_| if next() % 3 == 0 { next() as u8 } else { (next() % 20) as u8 }).collect();
-        run(&data);
+        if let Err(failure) = std::panic::catch_unwind(|| run(&data)) {
+            println!("failing input: {}", data.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+            std::panic::resume_unwind(failure);
+        }
     }
 }
 
@@ -75,6 +78,11 @@ fn requests_to_a_launcher() {
 #[test]
 fn global_memory_by_packets() {
     replay("gas", 1000, gas::run);
+}
+
+#[test]
+fn split_c_on_vis() {
+    replay("gasvia", 1000, gasvia::run);
 }
 
 #[test]

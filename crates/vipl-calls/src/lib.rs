@@ -12,9 +12,10 @@ pub mod probe;
 
 use std::ffi::{c_char, c_int, c_ulong, c_ushort, c_void};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 
-pub use bellwire_vipl_abi::{Descriptor, Segment, code};
-use bellwire_vipl_abi::{FILE_NAMES, MemAttributes, NicAttributes, ViAttributes, control, load, within};
+pub use bellwire_vipl_abi::{Descriptor, NicAttributes, Segment, code};
+use bellwire_vipl_abi::{FILE_NAMES, MemAttributes, ViAttributes, control, load, within};
 
 /// `VIP_SERVICE_RELIABLE_DELIVERY`.
 pub const RELIABLE_DELIVERY: c_ushort = 2;
@@ -108,45 +109,45 @@ macro_rules! api {
         }
 
         impl Api {
-            fn resolve(library: &libloading::Library) -> Result<Self, libloading::Error> {
-                Ok(Self {
-                    // SAFETY: V1: the names and types are those of the headers.
-                    $($field: *unsafe { library.get($name) }?,)*
-                })
+            /// # Safety
+            /// V1 for what `find` gives.
+            unsafe fn resolve<E>(mut find: impl FnMut(&'static str) -> Result<NonNull<c_void>, E>) -> Result<Self, E> {
+                // SAFETY: V1: a pointer to a function, of the type that the header names.
+                Ok(Self { $($field: unsafe { core::mem::transmute::<NonNull<c_void>, unsafe extern "C" fn($($type),*) -> c_int>(find($name)?) },)* })
             }
         }
     };
 }
 
 api! {
-    open_nic = b"VipOpenNic": fn(*const c_char, Out);
-    close_nic = b"VipCloseNic": fn(*mut c_void);
-    query_nic = b"VipQueryNic": fn(*mut c_void, *mut NicAttributes);
-    create_ptag = b"VipCreatePtag": fn(*mut c_void, Out);
-    destroy_ptag = b"VipDestroyPtag": fn(*mut c_void, *mut c_void);
-    register_mem = b"VipRegisterMem": fn(*mut c_void, *mut c_void, c_ulong, *mut MemAttributes, *mut u32);
-    deregister_mem = b"VipDeregisterMem": fn(*mut c_void, *mut c_void, u32);
-    register_cached = b"VipxRegisterCached": fn(*mut c_void, *mut c_void, c_ulong, *mut MemAttributes, *mut u32);
-    release_cached = b"VipxReleaseCached": fn(*mut c_void, *mut c_void, u32);
-    alloc_mem = b"VipxAllocMem": fn(*mut c_void, c_ulong, Out);
-    free_mem = b"VipxFreeMem": fn(*mut c_void, *mut c_void);
-    create_vi = b"VipCreateVi": fn(*mut c_void, *mut ViAttributes, *mut c_void, *mut c_void, Out);
-    destroy_vi = b"VipDestroyVi": fn(*mut c_void);
-    post_send = b"VipPostSend": fn(*mut c_void, *mut Descriptor, u32);
-    post_recv = b"VipPostRecv": fn(*mut c_void, *mut Descriptor, u32);
-    send_done = b"VipSendDone": fn(*mut c_void, *mut *mut Descriptor);
-    recv_done = b"VipRecvDone": fn(*mut c_void, *mut *mut Descriptor);
-    connect_wait = b"VipConnectWait": fn(*mut c_void, *mut Address, c_ulong, *mut Address, *mut ViAttributes, Out);
-    connect_accept = b"VipConnectAccept": fn(*mut c_void, *mut c_void);
-    connect_reject = b"VipConnectReject": fn(*mut c_void);
-    connect_request = b"VipConnectRequest": fn(*mut c_void, *mut Address, *mut Address, c_ulong, *mut ViAttributes);
-    disconnect = b"VipDisconnect": fn(*mut c_void);
-    create_cq = b"VipCreateCQ": fn(*mut c_void, c_ulong, Out);
-    destroy_cq = b"VipDestroyCQ": fn(*mut c_void);
-    resize_cq = b"VipResizeCQ": fn(*mut c_void, c_ulong);
-    cq_done = b"VipCQDone": fn(*mut c_void, Out, *mut c_int);
-    cq_wait = b"VipCQWait": fn(*mut c_void, c_ulong, Out, *mut c_int);
-    query_cause = b"VipxQueryCause": fn(*mut c_void, *mut CauseInfo);
+    open_nic = "VipOpenNic": fn(*const c_char, Out);
+    close_nic = "VipCloseNic": fn(*mut c_void);
+    query_nic = "VipQueryNic": fn(*mut c_void, *mut NicAttributes);
+    create_ptag = "VipCreatePtag": fn(*mut c_void, Out);
+    destroy_ptag = "VipDestroyPtag": fn(*mut c_void, *mut c_void);
+    register_mem = "VipRegisterMem": fn(*mut c_void, *mut c_void, c_ulong, *mut MemAttributes, *mut u32);
+    deregister_mem = "VipDeregisterMem": fn(*mut c_void, *mut c_void, u32);
+    register_cached = "VipxRegisterCached": fn(*mut c_void, *mut c_void, c_ulong, *mut MemAttributes, *mut u32);
+    release_cached = "VipxReleaseCached": fn(*mut c_void, *mut c_void, u32);
+    alloc_mem = "VipxAllocMem": fn(*mut c_void, c_ulong, Out);
+    free_mem = "VipxFreeMem": fn(*mut c_void, *mut c_void);
+    create_vi = "VipCreateVi": fn(*mut c_void, *mut ViAttributes, *mut c_void, *mut c_void, Out);
+    destroy_vi = "VipDestroyVi": fn(*mut c_void);
+    post_send = "VipPostSend": fn(*mut c_void, *mut Descriptor, u32);
+    post_recv = "VipPostRecv": fn(*mut c_void, *mut Descriptor, u32);
+    send_done = "VipSendDone": fn(*mut c_void, *mut *mut Descriptor);
+    recv_done = "VipRecvDone": fn(*mut c_void, *mut *mut Descriptor);
+    connect_wait = "VipConnectWait": fn(*mut c_void, *mut Address, c_ulong, *mut Address, *mut ViAttributes, Out);
+    connect_accept = "VipConnectAccept": fn(*mut c_void, *mut c_void);
+    connect_reject = "VipConnectReject": fn(*mut c_void);
+    connect_request = "VipConnectRequest": fn(*mut c_void, *mut Address, *mut Address, c_ulong, *mut ViAttributes);
+    disconnect = "VipDisconnect": fn(*mut c_void);
+    create_cq = "VipCreateCQ": fn(*mut c_void, c_ulong, Out);
+    destroy_cq = "VipDestroyCQ": fn(*mut c_void);
+    resize_cq = "VipResizeCQ": fn(*mut c_void, c_ulong);
+    cq_done = "VipCQDone": fn(*mut c_void, Out, *mut c_int);
+    cq_wait = "VipCQWait": fn(*mut c_void, c_ulong, Out, *mut c_int);
+    query_cause = "VipxQueryCause": fn(*mut c_void, *mut CauseInfo);
 }
 
 /// Where the library may be. If `BELLWIRE_VIPL` names a file, it is that one alone. Otherwise the
@@ -195,9 +196,25 @@ impl Nic {
         let places = candidates(std::env::var_os("BELLWIRE_VIPL").map(PathBuf::from), beside);
         // SAFETY: V1: it is the library that is meant, where it is looked for.
         let (library, path) = unsafe { load(places) }.map_err(|tried| format!("libvipl is not found: {}", tried.join("; ")))?;
-        let api = Api::resolve(&library).map_err(|e| format!("{}: {e}", path.display()))?;
+        // SAFETY: V1: the library's own.
+        let api = unsafe { Api::resolve(|name| library.get::<NonNull<c_void>>(name.as_bytes()).map(|symbol| *symbol)) };
+        let api = api.map_err(|e| format!("{}: {e}", path.display()))?;
         std::mem::forget(library);
         Self::open_with(api)
+    }
+
+    /// Opens a NIC by functions that `find` gives for the headers' names: of a test, which plays
+    /// the library and the peers.
+    ///
+    /// # Errors
+    /// Why not, for people.
+    ///
+    /// # Safety
+    /// V1 for these functions.
+    pub unsafe fn open_from(mut find: impl FnMut(&'static str) -> NonNull<c_void>) -> Result<Self, String> {
+        // SAFETY: V1: the caller's promise.
+        let api = unsafe { Api::resolve(|name| Ok::<_, String>(find(name))) };
+        Self::open_with(api?)
     }
 
     fn open_with(api: Api) -> Result<Self, String> {

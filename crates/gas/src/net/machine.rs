@@ -29,6 +29,23 @@ fn names() -> [Name; 2] {
     [0, 1].map(|id| Name::new(&[127, 0, 0, 1], [id; 16]).expect("a short address"))
 }
 
+/// The memory of `statics`, as the layer on VIs reaches it.
+///
+/// # Safety
+/// G1 for `statics`, as long as this lives.
+pub unsafe fn memory(statics: Range) -> impl bellwire_gasvia::Memory {
+    // SAFETY: the caller's promise.
+    unsafe { of(statics) }
+}
+
+/// # Safety
+/// G1 for `statics`.
+unsafe fn of(statics: Range) -> Memory {
+    static LOCK: AtomicU32 = AtomicU32::new(0);
+    // SAFETY: a static.
+    Memory::new(Window { statics, ..Window::default() }, unsafe { Lock::new(&raw const LOCK) })
+}
+
 impl Machine {
     /// The process, waiting for the other, which reaches the memory of `statics`.
     ///
@@ -38,10 +55,8 @@ impl Machine {
     /// # Safety
     /// G1 for `statics`, as long as this lives.
     pub unsafe fn new<W: Wire>(engine: &mut Engine<W>, statics: Range) -> Result<Self, Error> {
-        static LOCK: AtomicU32 = AtomicU32::new(0);
-        // SAFETY: a static.
-        let memory = Memory::new(Window { statics, ..Window::default() }, unsafe { Lock::new(&raw const LOCK) });
-        let mut core = Core::named(engine, names()[0], (0, 2), memory)?;
+        // SAFETY: the caller's promise.
+        let mut core = Core::named(engine, names()[0], (0, 2), unsafe { of(statics) })?;
         core.names.extend(names());
         Ok(Self(core))
     }
