@@ -36,7 +36,7 @@ values = {name: list(rounds.values()) for name, rounds in found["values"].items(
 check("nothing has failed", found["failures"] == [])
 check("all of it is measured", "not measured" not in json.dumps(found["exhibits"]))
 names = [exhibit["name"] for exhibit in found["exhibits"]]
-check(names, names == [f"Table {n}" for n in range(1, 6)] + [f"Figure {n}" for n in range(2, 6)] + ["Credits"])
+check(names, names == [f"Table {n}" for n in range(1, 6)] + [f"Figure {n}" for n in range(2, 6)] + ["Credits", "Versions"])
 check("one round judges nothing", all(s["verdict"] == "not-comparable" and s["reason"] for s in found["statements"]) and len(found["statements"]) > 30)
 
 for of, name in [("v3", "Table 3"), ("get", "Table 4")]:
@@ -79,7 +79,7 @@ class Tags(html.parser.HTMLParser):
 text, tags = open(f"{out}/000.html").read(), Tags()
 tags.feed(text)
 check("tags are closed", tags.open == [])
-check(tags.seen, tags.seen.get("table") == 11 and tags.seen.get("svg", 0) >= 5)
+check(tags.seen, tags.seen.get("table") == 12 and tags.seen.get("svg", 0) >= 5)
 for picture in re.findall(r"<svg.*?</svg>", text, re.S):
     check("a picture is XML", xml.fromstring(picture) is not None)
 said = open(f"{out}/000.txt").read()

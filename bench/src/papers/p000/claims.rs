@@ -4,7 +4,7 @@
 use super::exhibits::{copy_time, delta, difference, latency, message_time};
 use super::paper::{CATEGORIES, Part};
 use super::parts;
-use super::steps::word;
+use super::steps::{BOTH, LAYOUTS, Row, word};
 use crate::papers::judge::{Claim, Test};
 use crate::papers::values::Round;
 use crate::splitc::Operation;
@@ -63,6 +63,7 @@ pub fn all() -> Vec<Claim<'static>> {
     claims.extend(split_c(&claim));
     claims.extend(taken_apart(&claim));
     claims.extend(bulk_and_discussion(&claim));
+    claims.extend(versions(&claim));
     claims
 }
 
@@ -285,5 +286,27 @@ fn bulk_and_discussion(claim: Make<'_>) -> Vec<Claim<'static>> {
         ),
         claim("8.2", "immediate data of 64 bits would help small messages", Test::Absent("immediate data has 32 bits here, as in the architecture")),
         claim("8.2", "fifteen virtual lanes may be too few", Test::Absent("there are no virtual lanes here")),
+    ]
+}
+
+/// A time of the version with two VIs, `weight` times, less that of the version with one, ns.
+fn gain(operation: Operation, bytes: usize, route: usize, weight: f64) -> impl Fn(&Round<'_>) -> Option<f64> {
+    let [one, two] = LAYOUTS.map(|(layout, _)| Row { operation, bytes }.name(layout, route));
+    move |round| Some(weight * round.get(&two)? - round.get(&one)?)
+}
+
+fn versions(claim: Make<'_>) -> Vec<Claim<'static>> {
+    use Operation::{Get, Put};
+    let [shm, udp] = BOTH;
+    let credits = "1.1 times a get with 64 credits less one with 8";
+    let puts = "1.1 times a put with 64 credits less one with 8";
+    let copies = "a put that is copied less one that is gathered";
+    vec![
+        claim("8.1", "8 credits do as well as 64 (Split-C's gets, shared memory)", positive(credits, NS, gain(Get, 8, shm, 1.1))),
+        claim("8.1", "8 credits do as well as 64 (Split-C's gets, UDP)", positive(credits, NS, gain(Get, 8, udp, 1.1))),
+        claim("8.1", "8 credits do as well as 64 (Split-C's puts, shared memory)", positive(puts, NS, gain(Put, 8, shm, 1.1))),
+        claim("8.1", "8 credits do as well as 64 (Split-C's puts, UDP)", positive(puts, NS, gain(Put, 8, udp, 1.1))),
+        claim("6", "gathering bulk data is better than copying it (puts of 16 KiB, shared memory)", positive(copies, NS, gain(Put, 16 << 10, shm, 1.0))),
+        claim("6", "gathering bulk data is better than copying it (puts of 16 KiB, UDP)", positive(copies, NS, gain(Put, 16 << 10, udp, 1.0))),
     ]
 }

@@ -6,7 +6,7 @@ use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit}
 
 use super::paper::{CATEGORIES, FIGURE5, Part, TABLE1, TABLE2, TABLE5, category_share};
 use super::parts;
-use super::steps::{CARRIERS, LAYOUTS, ROUTES, credits, sizes, types, word};
+use super::steps::{BOTH, CARRIERS, LAYOUTS, ROUTES, credits, rows, sizes, types, word};
 use crate::papers::model::Exhibit;
 use crate::papers::values::{Round, Values};
 use crate::splitc::Operation;
@@ -14,7 +14,7 @@ use crate::splitc::Operation;
 /// The text of a cell where the paper has nothing.
 const NOT_SAID: &str = "not said";
 
-/// All of them, in the paper's order, and credits against the gap.
+/// All of them, in the paper's order; credits against the gap; Split-C's two versions.
 pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
     vec![
         table1(values),
@@ -27,6 +27,7 @@ pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
         figure_of(values, 4),
         figure5(values, quick),
         by_credits(values, quick),
+        versions(values, quick),
     ]
 }
 
@@ -38,8 +39,8 @@ fn missing(value: Option<f64>) -> Cell {
     value.map_or_else(|| "not measured".into(), Cell::from)
 }
 
-/// The median of an expression, in microseconds if it is in nanoseconds. Some are differences, which
-/// the noise can make negative: no time is.
+/// The median of an expression, in microseconds if it is in nanoseconds. Some are differences,
+/// which the noise can make negative: no time is.
 fn us(values: &Values, of: impl Fn(&Round<'_>) -> Option<f64>) -> Cell {
     match values.of(of).map(|estimate| estimate.median / 1e3) {
         Some(negative) if negative < 0.0 => "below the noise".into(),
@@ -255,4 +256,26 @@ fn by_credits(values: &Values, quick: bool) -> Exhibit {
         "The time between two short requests of a long stream, each with a reply. k credits are k requests out in v3, and 4k short ones in v1. The paper took 8, by choice, and had 64 in its first versions.",
     ];
     Exhibit { plots: vec![plot], ..Exhibit::table("Credits", about, table) }
+}
+
+fn versions(values: &Values, quick: bool) -> Exhibit {
+    let columns = BOTH.iter().flat_map(|route| {
+        let by = |what: &str| format!("{what}, {}", ROUTES[*route]);
+        [Column::measured(by("vi1"), Unit::Microseconds), Column::measured(by("vi2"), Unit::Microseconds), Column::new(by("vi1 / vi2"), Unit::None)]
+    });
+    let mut table = Table::new("Split-C's two versions", std::iter::once(Column::plain("operation")).chain(columns));
+    for row in rows(quick) {
+        let mut cells = vec![format!("{} of {} B", row.operation.name(), row.bytes).into()];
+        for route in BOTH {
+            let [one, two] = LAYOUTS.map(|(layout, _)| row.name(layout, route));
+            cells.extend([us(values, |round| round.get(&one)), us(values, |round| round.get(&two))]);
+            cells.push(missing(values.of(|round| Some(round.get(&one)? / round.get(&two)?)).map(|estimate| estimate.median)));
+        }
+        table.row(cells);
+    }
+    let about = [
+        "vi1: one VI with 8 credits, bulk data of 512 B and more sent from where it lies. vi2: 64 credits for words; 8 for bulk data, which is copied. As programs have them (BELLWIRE_GAS). The quotient is the median of those of the rounds.",
+        "The paper has no numbers for this: it found that few credits do as well as many, and took gather for its second version, to save a copy.",
+    ];
+    Exhibit::table("Versions", about, table)
 }

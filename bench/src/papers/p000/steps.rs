@@ -30,6 +30,43 @@ pub const ROUTES: [&str; 3] = ["shared memory", "shared memory, guarded", "UDP o
 pub const CARRIERS: [(&str, Carrier); 3] = [("v1", Carrier::V1), ("v2", Carrier::V2), ("v3", Carrier::V3)];
 /// The layouts of Split-C.
 pub const LAYOUTS: [(&str, Vis); 2] = [("one VI", Vis::One), ("two VIs", Vis::Two)];
+/// The routes by which both layouts are compared, by their places among all.
+pub const BOTH: [usize; 2] = [0, 2];
+/// The word that stands for all.
+const WORD: &str = "long";
+/// Its bytes.
+const WORD_BYTES: usize = 8;
+/// Sizes of bulk operations by which they are compared, and those of a quick run.
+const BULK: [usize; 6] = [64, 512, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
+const BULK_QUICK: [usize; 2] = [1 << 10, 16 << 10];
+
+/// What both layouts do.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The operation.
+    pub operation: Operation,
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+impl Row {
+    /// The name of its time by a layout and a route.
+    pub fn name(self, layout: &str, route: usize) -> String {
+        let what = if self.bytes == WORD_BYTES { WORD.to_owned() } else { self.bytes.to_string() };
+        let time = word(layout, self.operation, &what);
+        if route == BOTH[0] { time } else { format!("{time}, {}", ROUTES[route]) }
+    }
+}
+
+/// By what both layouts are compared.
+pub fn rows(quick: bool) -> Vec<Row> {
+    let words = Operation::ALL.map(|operation| Row { operation, bytes: WORD_BYTES });
+    let sizes: &[usize] = if quick { &BULK_QUICK } else { &BULK };
+    let bulk =
+        [Operation::Get, Operation::Put, Operation::Store].into_iter().flat_map(|operation| sizes.iter().map(move |bytes| Row { operation, bytes: *bytes }));
+    words.into_iter().chain(bulk).collect()
+}
+
 /// Sizes that are measured.
 pub fn sizes(quick: bool) -> &'static [usize] {
     if quick { &SIZES_QUICK } else { &SIZES }
@@ -58,20 +95,37 @@ pub fn steps(quick: bool) -> Vec<Step> {
     }
     let size = SHORT;
     steps.push(Step::new(Job::Latency { size, count: many(20_000), touch: Touch::All }, ["raw half"]));
+    // The mappings by turns.
+    let mapped = |carrier, job, credits| Job::Mapped { carrier, credits, job };
     for (name, carrier) in CARRIERS {
-        let job = |job, credits| Job::Mapped { carrier, credits, job };
-        steps.push(Step::new(job(MappedJob::Latency { count: many(10_000) }, CREDITS_USUAL), [format!("{name} half")]));
-        steps.push(Step::new(job(MappedJob::Overhead { bursts: many(200) }, CREDITS_FOR_BURSTS), [format!("{name} o_s"), format!("{name} o_r")]));
-        steps.push(Step::new(job(MappedJob::Gap { count: many(20_000) }, CREDITS_USUAL), [format!("{name} gap")]));
+        steps.push(Step::new(mapped(carrier, MappedJob::Latency { count: many(10_000) }, CREDITS_USUAL), [format!("{name} half")]));
+    }
+    for (name, carrier) in CARRIERS {
+        let overhead = mapped(carrier, MappedJob::Overhead { bursts: many(200) }, CREDITS_FOR_BURSTS);
+        steps.push(Step::new(overhead, [format!("{name} o_s"), format!("{name} o_r")]));
+    }
+    for (name, carrier) in CARRIERS {
+        steps.push(Step::new(mapped(carrier, MappedJob::Gap { count: many(20_000) }, CREDITS_USUAL), [format!("{name} gap")]));
     }
     let samples = many(4_000);
     steps.push(Step::new(Job::Mapped { carrier: Carrier::V3, credits: CREDITS_USUAL, job: MappedJob::Steps { samples } }, spans::names("v3")));
     steps.push(Step::new(Job::Splitc { vis: Vis::One, job: SplitcJob::Steps { samples } }, spans::names("get")));
-    for (layout, vis) in LAYOUTS {
-        for operation in Operation::ALL {
-            for (name, bytes) in types(quick) {
+    for operation in Operation::ALL {
+        for (name, bytes) in types(quick) {
+            for (layout, vis) in LAYOUTS {
                 let job = SplitcJob::Operations { operation, bytes: *bytes, count: many(5_000) };
                 steps.push(Step::new(Job::Splitc { vis, job }, [word(layout, operation, name)]));
+            }
+        }
+    }
+    for row in rows(quick) {
+        for route in BOTH {
+            // Words over shared memory are measured above.
+            for (layout, vis) in LAYOUTS.into_iter().filter(|_| route != BOTH[0] || row.bytes > WORD_BYTES) {
+                let few = if route == BOTH[0] { 1 } else { 4 };
+                let count = many(((8 << 20) / row.bytes as u64).clamp(100, 2_000) / few);
+                let job = SplitcJob::Operations { operation: row.operation, bytes: row.bytes, count };
+                steps.push(Step::new(Job::Splitc { vis, job }, [row.name(layout, route)]).by(route));
             }
         }
     }
