@@ -14,7 +14,7 @@ mirror=${MIRROR:-http://deb.debian.org/debian}
 command -v debootstrap >/dev/null || { echo "SKIPPED: no debootstrap"; exit 0; }
 mkdir -p "$out"
 out=$(realpath "$out")
-passed=0 failed=0
+. packaging/checks.sh
 inside() { # root, user, command ..: with /proc, /sys, /dev and /dev/shm of its own
     local root=$1 user=$2
     shift 2
@@ -23,11 +23,6 @@ inside() { # root, user, command ..: with /proc, /sys, /dev and /dev/shm of its 
         root=$1 user=$2; shift 2
         ip link set lo up 2>/dev/null
         mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount -t tmpfs tmpfs "$root/dev/shm" && exec chroot --userspec="$user" "$root" /usr/bin/env -i PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/tmp "$@"' sh "$root" "$user" "$@"
-}
-check() { # what, command ..
-    local what=$1
-    shift
-    if "$@" >"$out/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $what"; tail -n 20 "$out/log"; fi
 }
 for suite in "$@"; do
     root=$out/$suite
@@ -50,5 +45,4 @@ for suite in "$@"; do
     find "$root/usr" "$root/etc" "$root/var/lib/dpkg/info" -name '*bellwire*' | sort >"$out/after"
     check "$suite: nothing is left" cmp "$out/before" "$out/after"
 done
-echo "$passed passed, $failed failed"
-[ $failed = 0 ] && [ $passed -gt 0 ]
+counted

@@ -158,6 +158,10 @@ if [ "$mode" = long ]; then
     part gas-cost  tests/gas/cost.sh "$target/tests-gas"
     part deb       env BUILD="$target/release" packaging/deb.sh "$target/deb"
     part deb-installed packaging/check-deb.sh "$target/deb" "$target/deb-roots"
+    part rpm       env BUILD="$target/release" packaging/rpm.sh "$target/rpm"
+    part rpm-installed packaging/check-rpm.sh "$target/rpm" "$target/rpm-root"
+    part tarball   env BUILD="$target/release" packaging/tarball.sh "$target/tarball"
+    part tarball-installed packaging/check-tarball.sh "$target/tarball" "$target/tarball-logs"
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
     part engines-long tests/stacks/engines.sh "$target/installed" "$target/tests-stacks" long
