@@ -7,15 +7,17 @@
  */
 #include <sched.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common.h"
 #include "sisci_api.h"
 
-enum { SIZE_MAX_BYTES = 1 << 20, SEGMENT_BYTES = 2 << 20, TURNS_MAX = 1001, CASES = 8 };
+enum { SIZE_MAX_BYTES = 1 << 20, SEGMENT_BYTES = 3 << 20, DATA_AT = 2 << 20, TURNS_MAX = 1001, CASES = 8 };
 static sci_error_t e;
 #define SCI(call) do { call; if (e != SCI_ERR_OK) fail("%s: %s", #call, SCIGetErrorString(e)); } while (0)
 
@@ -28,7 +30,7 @@ static const struct {
     {"VIPL on SISCI", "sisci", ""},
     {"  memory=shadow", "sisci", "memory=shadow"},
     {"  descriptors=32", "sisci", "descriptors=32"},
-    {"  dma=4096", "sisci", "dma=4096"},
+    {"  shadow, dma=4096", "sisci", "memory=shadow,dma=4096"},
     {"  events=memory", "sisci", "events=memory"},
 };
 static const int sizes[] = {8, 4096, 65536, SIZE_MAX_BYTES};
@@ -43,7 +45,7 @@ static void pin(int to) {
 }
 
 static void give_way(long *looks) {
-    if (processors < 2 || ++*looks % 300 == 0) sched_yield();
+    if (processors < 2 || ++*looks % 30000 == 0) sched_yield();
 }
 
 /* -------------------- SISCI alone: data, then a number behind it */
@@ -71,8 +73,8 @@ static void open_raw(void) {
     SCI(out = SCIMapRemoteSegment(other, &remote_map, 0, SEGMENT_BYTES, NULL, 0, &e));
     SCI(SCICreateMapSequence(remote_map, &sequence, 0, &e));
     SCI(SCICreateDMAQueue(sd, &queue, 0, 4, 0, &e));
-    /* The other half of the own segment is the source of DMA. */
-    data = (unsigned char *)in + SIZE_MAX_BYTES + 64;
+    /* The last part of the own segment is the source of DMA. */
+    data = (unsigned char *)in + DATA_AT;
 }
 
 static void say_raw(int size, int by_dma) {
@@ -82,10 +84,10 @@ static void say_raw(int size, int by_dma) {
         *(volatile unsigned long *)out = number;
     } else if (by_dma) {
         memset(data, (int)number, (size_t)size);
-        SCI(SCIStartDmaTransfer(queue, own, other, SIZE_MAX_BYTES + 64, (size_t)size - 64, 0, NULL, NULL, SCI_FLAG_DMA_WAIT, &e));
+        SCI(SCIStartDmaTransfer(queue, own, other, DATA_AT, (size_t)size, 0, NULL, NULL, SCI_FLAG_DMA_WAIT, &e));
     } else {
         memset(data, (int)number, (size_t)size);
-        SCI(SCIMemCpy(sequence, data, remote_map, 0, (size_t)size - 64, 0, &e));
+        SCI(SCIMemCpy(sequence, data, remote_map, 0, (size_t)size, 0, &e));
     }
     *flag = number;
 }
@@ -200,6 +202,7 @@ int main(int argc, char **argv) {
     processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
     pid_t child = fork();
     side = child == 0;
+    if (side) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (processors > 1) pin(side);
     open_raw();
     for (int c = 2; c < CASES; c++) open_player(&players[c], c);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! DMA to a segment of another host beside the engine's RDMA write, by turns:
 //! `dma_hosts owner`, and on another host `dma_hosts user NODE TURNS`. `scripts/sisci-dma.sh` runs
-//! both in network namespaces.
+//! both in network namespaces. `user NODE TURNS write` or `dma` does one of the two at 1 MiB, to
+//! count its system calls.
 //!
 //! Both end when the bytes are in the owner's memory: a transfer that is waited for, and a write
 //! of the reliability level that says so.
@@ -86,7 +87,7 @@ impl Writer<'_> {
     }
 }
 
-fn user(library: &'static Library, device: u64, node: u32, turns: usize) -> Outcome<()> {
+fn user(library: &'static Library, device: u64, node: u32, turns: usize, only: Option<&str>) -> Outcome<()> {
     let remote = RemoteSegment::connect(library, device, node, SEGMENT, LONG, |_| None)?;
     let queue = library.get::<DmaQueue>(DmaQueue::create(library, device, 16)?)?;
     let kind = SegmentKind { private: true, ..SegmentKind::default() };
@@ -107,6 +108,15 @@ fn user(library: &'static Library, device: u64, node: u32, turns: usize) -> Outc
     nic.connect_request(vi, &from, &address(there, b"dma-hosts")?, LONG)?;
     let writer = Writer { nic: &nic, vi, memory: &memory, to: (word(0), word(8) as u32) };
 
+    if let Some(only) = only {
+        for _ in 0..turns {
+            match only {
+                "dma" => queue.start(&Local::Segment(mine), remote, &part(1 << 20), false, None, true)?,
+                _ => writer.write(1 << 20)?,
+            }
+        }
+        return Ok(());
+    }
     for size in SIZES {
         let times = (TURN_BYTES / size).min(200) as u32;
         let mut all = Vec::new();
@@ -142,7 +152,8 @@ fn main() -> Outcome<()> {
     let device = library.open()?;
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["owner"] => owner(library, device),
-        ["user", node, turns] => user(library, device, node.parse()?, turns.parse::<usize>()?.max(1)),
+        ["user", node, turns] => user(library, device, node.parse()?, turns.parse::<usize>()?.max(1), None),
+        ["user", node, turns, only] => user(library, device, node.parse()?, turns.parse()?, Some(*only)),
         _ => Err("dma_hosts owner | dma_hosts user NODE TURNS".into()),
     }
 }
