@@ -23,6 +23,24 @@ for switches in "" memory=shadow descriptors=32 dma=4096 events=memory memory=sh
 done
 unset BELLWIRE_SISCI_WIRE
 
+# A server is killed at a random moment, also while it is being connected to: its client's
+# connection ends, or it finds nobody; and the next pair of the same name works.
+kills=${KILLS:-10} ended=0
+for _ in $(seq "$kills"); do
+    "$examples/pingpong" server --name killed-$$ --count 100000000 >"$log/one" 2>&1 &
+    server=$!
+    timeout 60 "$examples/pingpong" client --name killed-$$ --count 100000000 >"$log/two" 2>&1 &
+    client=$!
+    sleep "0.$((RANDOM % 4))$((RANDOM % 10))"
+    kill -9 $server
+    wait $server 2>/dev/null
+    wait $client
+    status=$?
+    [ $status -ne 0 ] && [ $status -ne 124 ] && ended=$((ended + 1))
+done
+if [ "$ended" -eq "$kills" ]; then ok "$kills servers killed ($(tail -n 1 "$log/two"))"; else bad "$ended of $kills clients heard of the end"; fi
+here_alone "after the kills" pingpong --name killed-$$ --count 1000
+
 # Two hosts: NAME PROGRAM SERVER-ARGUMENTS CLIENT-ARGUMENTS
 between() {
     rm -f "$log"/*

@@ -68,6 +68,13 @@ fn host_link(link: LinkId) -> LinkId {
     LinkId::from_raw(link.raw() | PACKET)
 }
 
+/// Whether an id is of a link of SISCI. Asked first where that wire would be looked for before
+/// shared memory: a bit of a register, where programs without that wire pay for the question.
+#[inline(always)]
+fn is_sisci(link: LinkId) -> bool {
+    link.raw() & SISCI != 0
+}
+
 /// An id as the SISCI wire has it: of another wire's link, one that names nothing.
 #[inline]
 fn sisci_link(link: LinkId) -> LinkId {
@@ -260,7 +267,13 @@ unsafe impl Wire for HostWire {
 
     #[inline(always)]
     fn may_bring(&self, link: LinkId) -> bool {
-        self.shm.may_bring(link) && self.sisci.as_ref().is_none_or(|s| s.may_bring(sisci_link(link)))
+        if is_sisci(link)
+            && let Some(s) = &self.sisci
+        {
+            s.may_bring(sisci_link(link))
+        } else {
+            self.shm.may_bring(link)
+        }
     }
 
     #[inline]
@@ -483,17 +496,23 @@ unsafe impl Wire for HostWire {
 unsafe impl DirectMemory for HostWire {
     #[inline]
     fn with_granted<F: FnOnce(*mut u8)>(&mut self, link: LinkId, wish: &RemoteAccess, access: F) -> Direct {
-        match &mut self.sisci {
-            None => self.shm.with_granted(link, wish, access),
-            Some(s) => s.with_granted(sisci_link(link), wish, access),
+        if is_sisci(link)
+            && let Some(s) = &mut self.sisci
+        {
+            s.with_granted(sisci_link(link), wish, access)
+        } else {
+            self.shm.with_granted(link, wish, access)
         }
     }
 
     #[inline]
     fn with_advertised<F: FnOnce(*mut u8)>(&mut self, link: LinkId, placement: &Placement, access: F) -> Direct {
-        match &mut self.sisci {
-            None => self.shm.with_advertised(link, placement, access),
-            Some(s) => s.with_advertised(sisci_link(link), placement, access),
+        if is_sisci(link)
+            && let Some(s) = &mut self.sisci
+        {
+            s.with_advertised(sisci_link(link), placement, access)
+        } else {
+            self.shm.with_advertised(link, placement, access)
         }
     }
 
@@ -517,24 +536,33 @@ unsafe impl DirectMemory for HostWire {
 
     #[inline]
     fn advertise(&mut self, link: LinkId, connection: u32, message: u32, advertisement: &Advertisement) {
-        match &mut self.sisci {
-            None => self.shm.advertise(link, connection, message, advertisement),
-            Some(s) => s.advertise(sisci_link(link), connection, message, advertisement),
+        if is_sisci(link)
+            && let Some(s) = &mut self.sisci
+        {
+            s.advertise(sisci_link(link), connection, message, advertisement)
+        } else {
+            self.shm.advertise(link, connection, message, advertisement)
         }
     }
 
     #[inline]
     fn withdraw(&mut self, link: LinkId, connection: u32, message: u32) {
-        match &mut self.sisci {
-            None => self.shm.withdraw(link, connection, message),
-            Some(s) => s.withdraw(sisci_link(link), connection, message),
+        if is_sisci(link)
+            && let Some(s) = &mut self.sisci
+        {
+            s.withdraw(sisci_link(link), connection, message)
+        } else {
+            self.shm.withdraw(link, connection, message)
         }
     }
 
     fn quiesce(&mut self, link: LinkId) {
-        match &mut self.sisci {
-            None => self.shm.quiesce(link),
-            Some(s) => s.quiesce(sisci_link(link)),
+        if is_sisci(link)
+            && let Some(s) = &mut self.sisci
+        {
+            s.quiesce(sisci_link(link))
+        } else {
+            self.shm.quiesce(link)
         }
     }
 
@@ -546,9 +574,12 @@ unsafe impl DirectMemory for HostWire {
     }
 
     fn grant(&mut self, link: LinkId, segment: u32, access: Option<MapAccess>) {
-        match &mut self.sisci {
-            None => self.shm.grant(link, segment, access),
-            Some(s) => s.grant(sisci_link(link), segment, access),
+        if is_sisci(link)
+            && let Some(s) = &mut self.sisci
+        {
+            s.grant(sisci_link(link), segment, access)
+        } else {
+            self.shm.grant(link, segment, access)
         }
     }
 
