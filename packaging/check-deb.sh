@@ -15,15 +15,7 @@ command -v debootstrap >/dev/null || { echo "SKIPPED: no debootstrap"; exit 0; }
 mkdir -p "$out"
 out=$(realpath "$out")
 . packaging/checks.sh
-inside() { # root, user, command ..: with /proc, /sys, /dev and /dev/shm of its own
-    local root=$1 user=$2
-    shift 2
-    # shellcheck disable=SC2016
-    timeout 900 unshare --mount --pid --ipc --net --fork sh -c '
-        root=$1 user=$2; shift 2
-        ip link set lo up 2>/dev/null
-        mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount -t tmpfs tmpfs "$root/dev/shm" && exec chroot --userspec="$user" "$root" /usr/bin/env -i PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/tmp "$@"' sh "$root" "$user" "$@"
-}
+. packaging/inside.sh
 for suite in "$@"; do
     root=$out/$suite
     if [ ! -e "$root.whole" ]; then

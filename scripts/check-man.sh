@@ -14,7 +14,7 @@ for page in *.1 *.3 *.7; do
     if command -v mandoc > /dev/null; then
         said=$(mandoc -T lint -W warning "$page" 2>&1 | grep -v 'missing date')
     elif command -v groff > /dev/null; then
-        said=$(groff -man -Tutf8 -ww -rLL=100n "$page" 2>&1 > /dev/null | grep -v "can't break line\|cannot break line\|cannot adjust line")
+        said=$(groff -man -t -Tutf8 -ww -rLL=78n "$page" 2>&1 > /dev/null | grep -v "can't break line\|cannot break line\|cannot adjust line")
     else
         said=
     fi

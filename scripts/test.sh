@@ -158,6 +158,8 @@ if [ "$mode" = long ]; then
     part gas-cost  tests/gas/cost.sh "$target/tests-gas"
     part deb       env BUILD="$target/release" packaging/deb.sh "$target/deb"
     part deb-installed packaging/check-deb.sh "$target/deb" "$target/deb-roots"
+    part image     packaging/image.sh "$target/deb" "$target/image"
+    part image-runs packaging/check-image.sh "$target/image" "$target/image-root"
     part rpm       env BUILD="$target/release" packaging/rpm.sh "$target/rpm"
     part rpm-installed packaging/check-rpm.sh "$target/rpm" "$target/rpm-root"
     part tarball   env BUILD="$target/release" packaging/tarball.sh "$target/tarball"
