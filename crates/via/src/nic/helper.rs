@@ -71,6 +71,8 @@ struct Helper<'a> {
     polls: u32,
     quiet_ticks: u32,
     guarding: Guarding,
+    /// Ticks in a row that found the program of a NIC with a machine polling.
+    steady: u32,
     /// The next tick of a NIC with a machine.
     pace: Duration,
     /// The scheduler was asked for short turns.
@@ -89,6 +91,7 @@ pub(super) fn run(shared: &Shared, stat: Stat) {
         polls: 0,
         quiet_ticks: 0,
         guarding: Guarding::default(),
+        steady: 0,
         pace: machine::TICK,
         has_short_turns: false,
         jobs: Vec::new(),
@@ -222,8 +225,10 @@ impl Helper<'_> {
 
     fn tick(&mut self) {
         if !self.has_polled() {
+            self.steady = 0;
             return self.settle_down();
         }
+        self.steady = self.steady.saturating_add(1);
         self.mode = Mode::Tick(self.tick_after(TICK));
         self.quiet_ticks += 1;
         if self.quiet_ticks >= QUIET_TICKS_MAX {
@@ -249,7 +254,8 @@ impl Helper<'_> {
         if !self.is_driven() {
             return usual;
         }
-        let next = Duration((2 * self.pace.0).min(machine::TICK.0));
+        let most = if self.steady >= machine::STEADY { machine::TICK_STEADY } else { machine::TICK };
+        let next = Duration((2 * self.pace.0).min(most.0));
         core::mem::replace(&mut self.pace, next)
     }
 
@@ -351,7 +357,7 @@ impl Helper<'_> {
             }
             if moved {
                 linger_until = now + LINGER;
-                self.pace = machine::TICK_MIN;
+                (self.pace, self.steady) = (machine::TICK_MIN, 0);
             }
             handlers::run(self.shared, &mut self.jobs);
             (0..PAUSES_PER_TURN).for_each(|_| pause());
