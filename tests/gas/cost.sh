@@ -8,7 +8,7 @@
 #                                     as built by cargo test --release
 set -eu
 cd "$(dirname "$0")/../.."
-out=$1 most=${MOST:-5850}
+out=$1 most=${MOST:-5950}
 command -v valgrind >/dev/null || { echo "SKIPPED cost: no valgrind"; exit 0; }
 mkdir -p "$out"
 test=${2:-$(cargo test --release --locked -p bellwire-gas --lib --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))$/\1/p')}

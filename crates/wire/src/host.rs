@@ -19,6 +19,7 @@
 //! Or all of it is the wire made of SISCI (`sisci`), in place of both: then nobody is looked for
 //! otherwise. Its links have `SISCI` in their ids.
 
+mod by_sisci;
 mod finding;
 mod port;
 mod waiting;
@@ -133,12 +134,12 @@ impl HostWire {
     /// As there.
     #[inline(never)]
     unsafe fn send_headed_otherwise(&mut self, link: LinkId, word0: u64, head: &[u64; HEAD_WORDS], words: usize, from: *const u8, length: usize) -> Sent {
-        if let Some(s) = &mut self.sisci {
+        if let Some((p, link)) = self.packet_of(link) {
             // SAFETY: the caller's.
-            return unsafe { s.send_headed(sisci_link(link), word0, head, words, from, length) };
+            return unsafe { p.send_headed(link, word0, head, words, from, length) };
         }
         // SAFETY: the caller's.
-        self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_headed(link, word0, head, words, from, length) })
+        self.sisci.as_mut().map_or(Sent::Broken, |s| unsafe { s.send_headed(sisci_link(link), word0, head, words, from, length) })
     }
 }
 
@@ -177,9 +178,9 @@ unsafe impl Wire for HostWire {
     fn send(&mut self, link: LinkId, line: &mut Line, words: usize) -> Sent {
         match self.shm.link(link) {
             Some(l) => l.send(line, words),
-            None => match &mut self.sisci {
-                Some(s) => s.send(sisci_link(link), line, words),
-                None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send(link, line, words)),
+            None => match self.packet_of(link) {
+                Some((p, link)) => p.send(link, line, words),
+                None => self.send_by_sisci(link, line, words),
             },
         }
     }
@@ -189,11 +190,11 @@ unsafe impl Wire for HostWire {
         match self.shm.link(link) {
             // SAFETY: the caller's.
             Some(l) => unsafe { l.send_whole(word0, from, length) },
-            None => match &mut self.sisci {
+            None => match self.packet_of(link) {
                 // SAFETY: the caller's.
-                Some(s) => unsafe { s.send_whole(sisci_link(link), word0, from, length) },
+                Some((p, link)) => unsafe { p.send_whole(link, word0, from, length) },
                 // SAFETY: the caller's.
-                None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| unsafe { p.send_whole(link, word0, from, length) }),
+                None => unsafe { self.send_whole_by_sisci(link, word0, from, length) },
             },
         }
     }
@@ -212,30 +213,29 @@ unsafe impl Wire for HostWire {
     fn take<const PAYLOAD: bool, R>(&mut self, link: LinkId, looks: u32, take: impl FnOnce(&Frame) -> Option<R>) -> Option<R> {
         match self.shm.link(link) {
             Some(l) => l.take::<PAYLOAD, R>(looks, take),
-            None => match &mut self.sisci {
-                Some(s) => s.take::<PAYLOAD, R>(sisci_link(link), looks, take),
-                None => self.packet_of(link).and_then(|(p, link)| p.take::<PAYLOAD, R>(link, looks, take)),
+            None => match self.packet_of(link) {
+                Some((p, link)) => p.take::<PAYLOAD, R>(link, looks, take),
+                None => self.take_by_sisci::<PAYLOAD, R>(link, looks, take),
             },
         }
     }
 
     #[inline(always)]
     unsafe fn peek_line(&mut self, link: LinkId, looks: u32) -> Peeked {
-        match (self.shm.link(link), &mut self.sisci) {
+        match self.shm.link(link) {
             // SAFETY: F2, the caller's.
-            (Some(l), _) => unsafe { l.peek_line(looks) },
+            Some(l) => unsafe { l.peek_line(looks) },
+            None if !is_sisci(link) => Peeked::Otherwise,
             // SAFETY: F2, the caller's.
-            (None, Some(s)) => unsafe { s.peek_line(sisci_link(link), looks) },
-            (None, None) => Peeked::Otherwise,
+            None => unsafe { self.peek_line_by_sisci(link, looks) },
         }
     }
 
     #[inline(always)]
     fn consume_peeked(&mut self, link: LinkId) {
-        match (self.shm.link(link), &mut self.sisci) {
-            (Some(l), _) => l.consume_peeked(),
-            (None, Some(s)) => s.consume(sisci_link(link)),
-            (None, None) => {}
+        match self.shm.link(link) {
+            Some(l) => l.consume_peeked(),
+            None => self.consume_by_sisci(link),
         }
     }
 
@@ -243,9 +243,9 @@ unsafe impl Wire for HostWire {
     fn send_with_payload<F: FnOnce(*mut u8) -> bool>(&mut self, link: LinkId, line: &mut Line, length: usize, fill: F) -> Sent {
         match self.shm.link(link) {
             Some(l) => l.send_with_payload(line, length, fill),
-            None => match &mut self.sisci {
-                Some(s) => s.send_with_payload(sisci_link(link), line, length, fill),
-                None => self.packet_of(link).map_or(Sent::Broken, |(p, link)| p.send_with_payload(link, line, length, fill)),
+            None => match self.packet_of(link) {
+                Some((p, link)) => p.send_with_payload(link, line, length, fill),
+                None => self.send_with_payload_by_sisci(link, line, length, fill),
             },
         }
     }
@@ -256,11 +256,11 @@ unsafe impl Wire for HostWire {
         match self.shm.link(link) {
             // SAFETY: F2, the caller's.
             Some(l) => unsafe { l.receive(is_only) },
-            None => match &mut self.sisci {
+            None => match self.packet_of(link) {
                 // SAFETY: F2, the caller's.
-                Some(s) => unsafe { s.receive(sisci_link(link)) },
+                Some((p, link)) => unsafe { p.receive(link) },
                 // SAFETY: F2, the caller's.
-                None => self.packet_of(link).map_or(Received::Broken, |(p, link)| unsafe { p.receive(link) }),
+                None => unsafe { self.receive_by_sisci(link) },
             },
         }
     }
@@ -286,10 +286,10 @@ unsafe impl Wire for HostWire {
         match self.shm.link(link) {
             Some(l) => l.consume(),
             None => {
-                if let Some(s) = &mut self.sisci {
-                    s.consume(sisci_link(link));
-                } else if let Some((p, link)) = self.packet_of(link) {
+                if let Some((p, link)) = self.packet_of(link) {
                     p.consume(link);
+                } else {
+                    self.consume_by_sisci(link);
                 }
             }
         }
@@ -348,7 +348,10 @@ unsafe impl Wire for HostWire {
 
     #[inline(always)]
     fn has_events(&self) -> bool {
-        self.shm.has_events() || self.packet.as_ref().is_some_and(Wire::has_events) || self.sisci.as_ref().is_some_and(|s| s.has_events())
+        match &self.packet {
+            Some(p) => self.shm.has_events() || p.has_events(),
+            None => self.shm.has_events() || self.sisci.as_ref().is_some_and(|s| s.has_events()),
+        }
     }
 
     fn stopwatch(&self) -> u64 {
