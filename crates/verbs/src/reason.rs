@@ -158,6 +158,8 @@ mod tests {
             (include_str!("../../../docs/guide/verbs.md"), (|number, text| format!("| {number} | {text} |")) as fn(usize, &str) -> String),
             (include_str!("../../../docs/man/bellwire-verbs.7"), |number, text| format!("{number}\t{text}\n")),
         ] {
+            // Long texts are blocks in the manual's table.
+            let page = page.replace("T{\n", "").replace("\nT}", "");
             for (number, reason) in Reason::ALL.iter().enumerate() {
                 assert_eq!(*reason as usize, number);
                 assert!(page.contains(&row(number, reason.text())), "{number}: {}", reason.text());

@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn numbers_and_texts_are_those_of_the_manual() {
-        let manual = include_str!("../../../docs/man/fi_bellwire.7");
+        // Long texts are blocks in their table.
+        let manual = include_str!("../../../docs/man/fi_bellwire.7").replace("T{\n", "").replace("\nT}", "");
         for (i, gone) in ALL.iter().enumerate() {
             let number = number(*gone);
             assert_eq!(number, FIRST + i as c_int, "{gone:?} is there twice");
