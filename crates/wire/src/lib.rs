@@ -35,6 +35,7 @@ pub mod shm;
 pub mod sim;
 pub mod sisci;
 mod terms;
+mod told;
 pub mod udp;
 pub mod users;
 mod wire;

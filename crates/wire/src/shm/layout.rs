@@ -19,6 +19,7 @@
 //! ```
 //! Words that different sides write are at least 128 bytes apart (adjacent-line prefetch).
 
+use crate::told::{ADVERT_WORDS, ADVERTS, CATALOGUE_WORDS};
 use bellwire_memory::line_queue::LINE_BYTES;
 
 /// Slots of the line queue.
@@ -27,15 +28,8 @@ pub(super) const LINES: u32 = 1024;
 pub(super) const PAYLOAD_BYTES: u32 = 256 * 1024;
 /// Most payload of one frame.
 pub(super) const FRAME_PAYLOAD_MAX: u32 = 16 * 1024;
-/// Advertisements, direct-mapped.
-pub(super) const ADVERTS: usize = 1024;
-/// Words of an advertisement: tag, segment and length, offset, unused.
-pub(super) const ADVERT_WORDS: usize = 4;
 /// Regions that peers can be told of; those beyond go as frames.
 pub(super) const CATALOGUE_ENTRIES: usize = 4096;
-/// Words of a catalogue entry: tag, protection tag and rights, address, length, segment, offset,
-/// two unused.
-pub(super) const CATALOGUE_WORDS: usize = 8;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"bellwire");
 /// Changes whenever anything of this layout or of the frames does.
@@ -55,23 +49,8 @@ pub(super) const CATALOGUE_BYTES: usize = CATALOGUE_ENTRIES * CATALOGUE_WORDS * 
 
 const _: () = assert!(LINES_AT.is_multiple_of(LINE_BYTES) && ADVERTS_AT.is_multiple_of(8));
 const _: () = assert!(ARMED_AT - HEAD_AT >= 128 && EPOCH_AT - ARMED_AT >= 128 && AWAY_AT - EPOCH_AT >= 128 && LINES_AT - AWAY_AT >= 128);
-const _: () = assert!(LINES.is_power_of_two() && PAYLOAD_BYTES.is_power_of_two() && ADVERTS.is_power_of_two());
+const _: () = assert!(LINES.is_power_of_two() && PAYLOAD_BYTES.is_power_of_two());
 const _: () = assert!(FRAME_PAYLOAD_MAX * 4 <= PAYLOAD_BYTES, "several frames must fit");
-
-/// Where the advertisement for (`connection`, `message`) is.
-#[inline]
-pub(super) fn advert_index(connection: u32, message: u32) -> usize {
-    // Neighbouring messages of a connection in neighbouring entries; connections spread by a
-    // multiplicative hash.
-    (connection.wrapping_mul(0x9e37_79b1).rotate_left(10).wrapping_add(message) as usize) & (ADVERTS - 1)
-}
-
-/// The tag of an advertisement: never 0, since no connection id is; never used again, since neither
-/// the id nor the message is.
-#[inline]
-pub(super) fn advert_tag(connection: u32, message: u32) -> u64 {
-    u64::from(connection) << 32 | u64::from(message)
-}
 
 /// The 32-byte header of a link region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

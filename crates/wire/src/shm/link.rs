@@ -13,13 +13,10 @@
 mod direct;
 
 use super::half::{OwnHalf, PeerHalf};
-use super::layout::{
-    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT,
-    PAYLOAD_BYTES, PROOF_AT,
-};
+use super::layout::{ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_ENTRIES, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT, PAYLOAD_BYTES, PROOF_AT};
 use crate::frame::Head;
 use crate::payload::PayloadFifo;
-use crate::shm::link::direct::Grant;
+use crate::told::{ADVERT_WORDS, ADVERTS, CATALOGUE_WORDS, Grant};
 use crate::{Frame, Peeked, Received, Sent};
 use bellwire_memory::atomic::{AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::event::PeerBell;

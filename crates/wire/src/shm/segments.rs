@@ -4,7 +4,8 @@
 //! Each allocation is a memfd of its own, since a descriptor gives away the whole of its memory.
 //! Numbers of allocations are never used again.
 
-use super::layout::{CATALOGUE_BYTES, CATALOGUE_ENTRIES, CATALOGUE_WORDS};
+use super::layout::{CATALOGUE_BYTES, CATALOGUE_ENTRIES};
+use crate::told::{CATALOGUE_WORDS, region_tag, region_words};
 use crate::{Allocation, CatalogueEntry, LinkId, MapAccess};
 use bellwire_memory::MemoryError;
 use bellwire_memory::region::{Region, RegionKind};
@@ -88,9 +89,8 @@ impl Segments {
         let Some(tag) = self.tags.get_mut(slot) else { return };
         match entry {
             Some(e) => {
-                *tag = u64::from(e.handle) | u64::from(e.version) << 32;
-                let rights = u64::from(e.ptag) | u64::from(e.write) << 32 | u64::from(e.read) << 33;
-                self.catalogue.set(slot, &[*tag, rights, e.address, e.length, u64::from(e.segment), e.segment_offset, 0, 0]);
+                *tag = region_tag(e);
+                self.catalogue.set(slot, &region_words(e));
             }
             None if *tag != 0 => {
                 self.catalogue.clear(slot, *tag);

@@ -15,6 +15,7 @@
 //! ```
 //! Words are 128 bytes apart (adjacent-line prefetch).
 
+use crate::told::{ADVERT_WORDS, ADVERTS, CATALOGUE_WORDS};
 use bellwire_memory::line_queue::LINE_BYTES;
 
 /// Slots of the line queue.
@@ -23,12 +24,8 @@ pub(super) const LINES: u32 = 1024;
 pub(super) const PAYLOAD_BYTES: u32 = 256 * 1024;
 /// Most payload of one frame.
 pub(super) const FRAME_PAYLOAD_MAX: u32 = 16 * 1024;
-/// Advertisements, direct-mapped, of four words.
-pub(super) const ADVERTS: usize = 1024;
-pub(super) const ADVERT_WORDS: usize = 4;
-/// Regions that peers can be told of, of eight words; those beyond go as frames.
+/// Regions that peers can be told of; those beyond go as frames.
 pub(super) const CATALOGUE_ENTRIES: usize = 4096;
-pub(super) const CATALOGUE_WORDS: usize = 8;
 
 pub(super) const HEAD_AT: usize = 128;
 pub(super) const ARMED_AT: usize = 256;
@@ -43,22 +40,8 @@ pub(super) const PAYLOAD_AT: usize = CATALOGUE_AT + CATALOGUE_ENTRIES * CATALOGU
 pub(super) const SEGMENT_BYTES: usize = PAYLOAD_AT + PAYLOAD_BYTES as usize;
 
 const _: () = assert!(ADVERTS_AT.is_multiple_of(LINE_BYTES) && CATALOGUE_AT.is_multiple_of(LINE_BYTES) && PAYLOAD_AT.is_multiple_of(LINE_BYTES));
-const _: () = assert!(LINES.is_power_of_two() && PAYLOAD_BYTES.is_power_of_two() && ADVERTS.is_power_of_two());
+const _: () = assert!(LINES.is_power_of_two() && PAYLOAD_BYTES.is_power_of_two());
 const _: () = assert!(FRAME_PAYLOAD_MAX * 4 <= PAYLOAD_BYTES, "several frames must fit");
 
 /// Changes whenever anything of this layout, of the frames or of the messages does.
 pub(super) const VERSION: u32 = 1;
-
-/// Where the advertisement for (`connection`, `message`) is: neighbouring messages of a connection
-/// in neighbouring entries; connections spread by a multiplicative hash.
-#[inline]
-pub(super) fn advert_index(connection: u32, message: u32) -> usize {
-    (connection.wrapping_mul(0x9e37_79b1).rotate_left(10).wrapping_add(message) as usize) & (ADVERTS - 1)
-}
-
-/// The tag of an advertisement: never 0, since no connection id is; never used again, since neither
-/// the id nor the message is.
-#[inline]
-pub(super) fn advert_tag(connection: u32, message: u32) -> u64 {
-    u64::from(connection) << 32 | u64::from(message)
-}

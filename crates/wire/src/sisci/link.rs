@@ -19,13 +19,14 @@
 mod direct;
 
 use super::layout::{
-    ADVERT_WORDS, ADVERTS, ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_AT, CATALOGUE_ENTRIES, CATALOGUE_WORDS, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES,
-    LINES_AT, PAYLOAD_AT, PAYLOAD_BYTES, RUNG_AT, SEGMENT_BYTES,
+    ADVERTS_AT, ARMED_AT, AWAY_AT, CATALOGUE_AT, CATALOGUE_ENTRIES, EPOCH_AT, FRAME_PAYLOAD_MAX, HEAD_AT, LINES, LINES_AT, PAYLOAD_AT, PAYLOAD_BYTES, RUNG_AT,
+    SEGMENT_BYTES,
 };
 use super::message::{Message, NicId};
 use super::outcome::Place;
 use crate::frame::Head;
 use crate::payload::PayloadFifo;
+use crate::told::{ADVERT_WORDS, ADVERTS, CATALOGUE_WORDS, Grant};
 use crate::{Frame, Peeked, Received, Sent};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::line_queue::{Consumer, LINE_BYTES, LINE_WORDS, Line, MappedHead, MappedSlots, Producer};
@@ -33,8 +34,8 @@ use bellwire_memory::membarrier::{self, Reach};
 use bellwire_memory::pause::pause;
 use bellwire_memory::tagged_table::{MappedWords, TableReader, TableWriter};
 use bellwire_sisci_calls::{DmaQueue, Error, Hear, Part, Remote, RemoteDataInterrupt, RemoteInterrupt, Segment, Sisci, Told};
+use direct::Advertised;
 pub(super) use direct::Foreign;
-use direct::{Advertised, Grant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

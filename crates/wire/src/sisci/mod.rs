@@ -290,8 +290,8 @@ impl SisciWire {
         }
     }
 
-    /// Where the NIC of an address is, as the library knows. An address that is none of a host's is
-    /// this node's.
+    /// The node of an address, which the library knows. A name that is no host's address is of this
+    /// node.
     fn place_of(&mut self, address: &NetAddress) -> Option<Place> {
         let host = crate::address::without_port(address.host());
         if let Some(place) = self.nodes.get(host) {

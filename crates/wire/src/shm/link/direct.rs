@@ -3,61 +3,17 @@
 //! inside when it is withdrawn; and advertised receives, ours and the peer's. Cross-memory attach,
 //! where nothing is mapped.
 
-use crate::shm::layout::{advert_index, advert_tag};
 use crate::shm::link::{Foreign, Link};
-use crate::{Advertisement, Direct, NO_SEGMENT, Placement, RemoteAccess};
+use crate::told::{Grant, Permit, Target, advert_index, advert_tag, advert_words, inside};
+use crate::{Advertisement, Direct, Placement, RemoteAccess};
 use bellwire_memory::atomic::{AtomicU32, Ordering};
 use bellwire_memory::attach::{self, AttachError};
-use bellwire_memory::direct_epoch::{self, WorkerBarrier};
+use bellwire_memory::direct_epoch;
 use bellwire_memory::pidfd;
 use rustix::fd::AsFd;
 
 /// Allocations of one peer that are mapped at a time.
 pub(super) const SEGMENTS_MAX: usize = 4096;
-
-/// An entry of the peer's catalogue, copied; a wish that it permits lies within `address` and
-/// `length`. All of it is the peer's claim.
-#[derive(Clone, Copy, Debug)]
-struct Permit {
-    index: usize,
-    tag: u64,
-    address: u64,
-    length: u64,
-    /// The allocation that the region is in, [`NO_SEGMENT`] for memory that cannot be mapped, and
-    /// where in it.
-    segment: u32,
-    offset: u64,
-}
-
-/// What the peer's catalogue said about a region, copied and checked: while the entry's tag is the
-/// same, so is the rest.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
-    pub(super) handle: u32,
-    pub(super) ptag: u32,
-    pub(super) write: bool,
-    pub(super) segment: u32,
-    pub(super) index: usize,
-    pub(super) tag: u64,
-    pub(super) start: u64,
-    pub(super) length: u64,
-    /// Where `start` is mapped here.
-    pub(super) base: *mut u8,
-}
-
-impl Grant {
-    pub(crate) const NONE: Self = Self { handle: 0, ptag: 0, write: false, segment: 0, index: 0, tag: 0, start: 0, length: 0, base: core::ptr::null_mut() };
-
-    #[inline(always)]
-    fn covers(&self, wish: &RemoteAccess) -> bool {
-        let offset = wish.address.wrapping_sub(self.start);
-        let same = self.handle == wish.handle && self.ptag == wish.ptag && self.write == wish.write && !self.base.is_null();
-        same && offset <= self.length
-            && wish.length <= self.length - offset
-            && wish.part_offset <= wish.length
-            && wish.part_length <= wish.length - wish.part_offset
-    }
-}
 
 impl Link {
     #[inline(always)]
@@ -65,10 +21,9 @@ impl Link {
         if !self.grant.covers(wish) && !self.find_grant(wish) {
             return Direct::No;
         }
-        // Wrapping: within the mapping, as find_grant() made sure for all of the region.
-        let remote = self.grant.base.wrapping_add((wish.address.wrapping_sub(self.grant.start) + wish.part_offset) as usize);
+        let remote = self.grant.place(wish);
         let (catalogue, index, tag) = (&self.catalogue_in, self.grant.index, self.grant.tag);
-        let outcome = inside(self.own_epoch, self.parts.barriers, || catalogue.still(index, tag), || access(remote));
+        let outcome = inside(self.own_epoch(), self.parts.barriers, || catalogue.still(index, tag), || access(remote));
         if outcome != Direct::Done {
             // The entry has changed. It may permit the same again: the next wish looks it up anew.
             self.grant = Grant::NONE;
@@ -76,14 +31,9 @@ impl Link {
         outcome
     }
 
-    /// What the peer's catalogue says of the region that a wish is about, if it permits it.
-    fn permitted(&self, wish: &RemoteAccess) -> Option<Permit> {
-        let index = (wish.handle & 0xf_ffff) as usize;
-        let [tag, rights, address, length, place, offset, _, _] = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX))?;
-        let right = if wish.write { 1 << 32 } else { 1 << 33 };
-        let start = wish.address.wrapping_sub(address);
-        let permitted = rights as u32 == wish.ptag && rights & right != 0 && start <= length && wish.length <= length - start;
-        permitted.then_some(Permit { index, tag, address, length, segment: place as u32, offset })
+    fn own_epoch(&self) -> &AtomicU32 {
+        // SAFETY: L2: our own epoch word.
+        unsafe { &*self.own_epoch }
     }
 
     /// Looks a wish up in the peer's catalogue and remembers the answer. `false`: not permitted, or
@@ -94,19 +44,11 @@ impl Link {
         if !self.parts.mapped {
             return false;
         }
-        let Some(Permit { index, tag, address, length, segment, offset }) = self.permitted(wish) else { return false };
-        if segment == NO_SEGMENT {
-            return false;
-        }
-        // All of the region must be mapped, not only the part asked for: later wishes are compared
-        // with the region alone.
-        let Some(base) = self.mapping(segment, offset, length, wish.write) else { return false };
-        let grant = Grant { handle: wish.handle, ptag: wish.ptag, write: wish.write, segment, index, tag, start: address, length, base };
-        let covers = grant.covers(wish);
-        if covers {
-            self.grant = grant;
-        }
-        covers
+        let Some(p) = Permit::of(&self.catalogue_in, wish).filter(Permit::is_mappable) else { return false };
+        let Some(base) = self.mapping(p.segment, p.offset, p.length, wish.write) else { return false };
+        let Some(grant) = Grant::new(wish, &p, base) else { return false };
+        self.grant = grant;
+        true
     }
 
     /// Whether each side can read the other's memory. Only then is it used: a process that the peer
@@ -154,8 +96,8 @@ impl Link {
         if !self.attaches() || wish.write {
             return Direct::No;
         }
-        let Some(Permit { index, tag, segment: NO_SEGMENT, .. }) = self.permitted(wish) else { return Direct::No };
-        let (epoch, barriers) = (self.own_epoch, self.parts.barriers);
+        let Some(Permit { index, tag, .. }) = Permit::of(&self.catalogue_in, wish).filter(|p| !p.is_mappable()) else { return Direct::No };
+        let (epoch, barriers) = (self.own_epoch(), self.parts.barriers);
         let (mut whole, mut refused) = (false, false);
         let direct = inside(
             epoch,
@@ -186,15 +128,9 @@ impl Link {
         if !self.parts.mapped {
             return Direct::No;
         }
-        let (index, tag) = (advert_index(p.connection, p.message), advert_tag(p.connection, p.message));
-        let Some([_, place, base, _]) = self.adverts_in.get(index, tag, u64::MAX) else { return Direct::No };
-        if p.total > (place >> 32) as u32 {
-            return Direct::No;
-        }
-        let Some(at) = base.checked_add(u64::from(p.offset)) else { return Direct::No };
-        let Some(remote) = self.mapping(place as u32, at, u64::from(p.length), true) else { return Direct::No };
-        let adverts = &self.adverts_in;
-        inside(self.own_epoch, self.parts.barriers, || adverts.still(index, tag), || access(remote))
+        let Some(to) = Target::of(&self.adverts_in, p) else { return Direct::No };
+        let Some(remote) = self.mapping(to.segment, to.at, u64::from(p.length), true) else { return Direct::No };
+        inside(self.own_epoch(), self.parts.barriers, || self.adverts_in.still(to.index, to.tag), || access(remote))
     }
 
     /// The address here of bytes `at..at + length` of a peer's allocation, if it is mapped; if not,
@@ -250,8 +186,7 @@ impl Link {
     #[inline]
     pub(in crate::shm) fn advertise(&self, connection: u32, message: u32, a: &Advertisement) {
         if self.parts.mapped {
-            let tag = advert_tag(connection, message);
-            self.adverts_out.set(advert_index(connection, message), &[tag, u64::from(a.segment) | u64::from(a.length) << 32, a.offset, 0]);
+            self.adverts_out.set(advert_index(connection, message), &advert_words(connection, message, a));
         }
     }
 
@@ -271,18 +206,4 @@ impl Link {
         // SAFETY: L2.
         direct_epoch::has_left(unsafe { &*self.peer_epoch }, seen)
     }
-}
-
-/// Runs `access` with the epoch odd, if the permission still holds then (E1 of direct_epoch.rs).
-#[inline]
-pub(super) fn inside(epoch: *const AtomicU32, barriers: bool, permitted: impl FnOnce() -> bool, access: impl FnOnce()) -> Direct {
-    // SAFETY: L2: our own epoch word.
-    let epoch = unsafe { &*epoch };
-    direct_epoch::enter(epoch, if barriers { WorkerBarrier::Light } else { WorkerBarrier::Full });
-    let still = permitted();
-    if still {
-        access();
-    }
-    direct_epoch::leave(epoch);
-    if still { Direct::Done } else { Direct::No }
 }

@@ -6,9 +6,10 @@
 //! them is a load of one's own memory.
 
 use super::Link;
-use crate::sisci::layout::{advert_index, advert_tag};
-use crate::{Advertisement, CatalogueEntry, Direct, NO_SEGMENT, Placement, RemoteAccess};
-use bellwire_memory::direct_epoch::{self, WorkerBarrier};
+use crate::told::{Grant, Permit, Target, advert_index, advert_tag, advert_words, inside, region_tag, region_words};
+use crate::{Advertisement, CatalogueEntry, Direct, Placement, RemoteAccess};
+use bellwire_memory::atomic::AtomicU32;
+use bellwire_memory::direct_epoch;
 use bellwire_sisci_calls::Remote;
 
 /// Allocations of one peer that are known at a time.
@@ -33,44 +34,6 @@ pub(in crate::sisci) struct Advertised {
     place: Advertisement,
 }
 
-/// What the peer's catalogue said about a region, copied and checked: while the entry's tag is the
-/// same, so is the rest.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::sisci) struct Grant {
-    handle: u32,
-    ptag: u32,
-    write: bool,
-    segment: u32,
-    index: usize,
-    tag: u64,
-    start: u64,
-    length: u64,
-    /// Where `start` is mapped here.
-    base: *mut u8,
-}
-
-impl Grant {
-    pub(in crate::sisci) const NONE: Self =
-        Self { handle: 0, ptag: 0, write: false, segment: 0, index: 0, tag: 0, start: 0, length: 0, base: core::ptr::null_mut() };
-
-    #[inline(always)]
-    fn covers(&self, wish: &RemoteAccess) -> bool {
-        let offset = wish.address.wrapping_sub(self.start);
-        let same = self.handle == wish.handle && self.ptag == wish.ptag && self.write == wish.write && !self.base.is_null();
-        same && offset <= self.length
-            && wish.length <= self.length - offset
-            && wish.part_offset <= wish.length
-            && wish.part_length <= wish.length - wish.part_offset
-    }
-}
-
-/// The words of a catalogue's entry, and its index.
-fn entry_words(slot: usize, e: &CatalogueEntry) -> (usize, [u64; 8]) {
-    let rights = u64::from(e.ptag) | u64::from(e.write) << 32 | u64::from(e.read) << 33;
-    let tag = u64::from(e.handle) | u64::from(e.version) << 32;
-    (slot, [tag, rights, e.address, e.length, u64::from(e.segment), e.segment_offset, 0, 0])
-}
-
 impl Link {
     fn may_map(&self) -> bool {
         self.parts().mapped && self.is_near()
@@ -82,16 +45,15 @@ impl Link {
             return;
         }
         match (entry, before) {
-            (Some(e), _) => {
-                let (index, words) = entry_words(slot, e);
-                self.catalogue_out.set(index, &words);
-            }
-            (None, Some(e)) => {
-                let (index, words) = entry_words(slot, e);
-                self.catalogue_out.clear(index, words[0]);
-            }
+            (Some(e), _) => self.catalogue_out.set(slot, &region_words(e)),
+            (None, Some(e)) => self.catalogue_out.clear(slot, region_tag(e)),
             (None, None) => {}
         }
+    }
+
+    fn own_epoch(&self) -> &AtomicU32 {
+        // SAFETY: L2: a word of the peer's segment that this side alone writes.
+        unsafe { &*self.own_epoch }
     }
 
     #[inline(always)]
@@ -99,10 +61,9 @@ impl Link {
         if !self.grant.covers(wish) && !self.find_grant(wish) {
             return Direct::No;
         }
-        // Wrapping: within the mapping, as find_grant() made sure for all of the region.
-        let remote = self.grant.base.wrapping_add((wish.address.wrapping_sub(self.grant.start) + wish.part_offset) as usize);
-        let (index, tag) = (self.grant.index, self.grant.tag);
-        let outcome = self.inside(|link| link.catalogue_in.still(index, tag), || access(remote));
+        let remote = self.grant.place(wish);
+        let (catalogue, index, tag) = (&self.catalogue_in, self.grant.index, self.grant.tag);
+        let outcome = inside(self.own_epoch(), self.parts().barriers, || catalogue.still(index, tag), || access(remote));
         if outcome != Direct::Done {
             // The entry has changed. It may permit the same again: the next wish looks it up anew.
             self.grant = Grant::NONE;
@@ -118,25 +79,11 @@ impl Link {
         if !self.may_map() {
             return false;
         }
-        let index = (wish.handle & 0xf_ffff) as usize;
-        let Some([tag, rights, address, length, segment, offset, _, _]) = self.catalogue_in.get(index, u64::from(wish.handle), u64::from(u32::MAX)) else {
-            return false;
-        };
-        let right = if wish.write { 1 << 32 } else { 1 << 33 };
-        let start = wish.address.wrapping_sub(address);
-        let permitted = rights as u32 == wish.ptag && rights & right != 0 && start <= length && wish.length <= length - start;
-        if !permitted || segment as u32 == NO_SEGMENT {
-            return false;
-        }
-        // All of the region must be mapped, not only the part asked for: later wishes are compared
-        // with the region alone.
-        let Some(base) = self.mapping(segment as u32, offset, length, wish.write) else { return false };
-        let grant = Grant { handle: wish.handle, ptag: wish.ptag, write: wish.write, segment: segment as u32, index, tag, start: address, length, base };
-        let covers = grant.covers(wish);
-        if covers {
-            self.grant = grant;
-        }
-        covers
+        let Some(p) = Permit::of(&self.catalogue_in, wish).filter(Permit::is_mappable) else { return false };
+        let Some(base) = self.mapping(p.segment, p.offset, p.length, wish.write) else { return false };
+        let Some(grant) = Grant::new(wish, &p, base) else { return false };
+        self.grant = grant;
+        true
     }
 
     #[inline]
@@ -144,14 +91,9 @@ impl Link {
         if !self.may_map() {
             return Direct::No;
         }
-        let (index, tag) = (advert_index(p.connection, p.message), advert_tag(p.connection, p.message));
-        let Some([_, place, base, _]) = self.adverts_in.get(index, tag, u64::MAX) else { return Direct::No };
-        if p.total > (place >> 32) as u32 {
-            return Direct::No;
-        }
-        let Some(at) = base.checked_add(u64::from(p.offset)) else { return Direct::No };
-        let Some(remote) = self.mapping(place as u32, at, u64::from(p.length), true) else { return Direct::No };
-        self.inside(|link| link.adverts_in.still(index, tag), || access(remote))
+        let Some(to) = Target::of(&self.adverts_in, p) else { return Direct::No };
+        let Some(remote) = self.mapping(to.segment, to.at, u64::from(p.length), true) else { return Direct::No };
+        inside(self.own_epoch(), self.parts().barriers, || self.adverts_in.still(to.index, to.tag), || access(remote))
     }
 
     /// The address here of bytes `at..at + length` of a peer's allocation, if it is mapped; if not,
@@ -216,8 +158,7 @@ impl Link {
     #[inline]
     pub(in crate::sisci) fn publish_descriptors(&mut self) {
         for Advertised { connection, message, place: a } in self.unpublished.drain(..) {
-            let words = [advert_tag(connection, message), u64::from(a.segment) | u64::from(a.length) << 32, a.offset, 0];
-            self.adverts_out.set(advert_index(connection, message), &words);
+            self.adverts_out.set(advert_index(connection, message), &advert_words(connection, message, &a));
         }
     }
 
@@ -239,20 +180,5 @@ impl Link {
     pub(in crate::sisci) fn peer_has_left(&self, seen: u32) -> bool {
         // SAFETY: L2: the word lies in our own segment.
         direct_epoch::has_left(unsafe { &*self.peer_epoch }, seen)
-    }
-
-    /// Runs `access` with the epoch odd, if the permission still holds then (E1 of
-    /// direct_epoch.rs).
-    #[inline]
-    fn inside(&self, permitted: impl FnOnce(&Self) -> bool, access: impl FnOnce()) -> Direct {
-        // SAFETY: L2: a word of the peer's segment that this side alone writes.
-        let epoch = unsafe { &*self.own_epoch };
-        direct_epoch::enter(epoch, if self.parts().barriers { WorkerBarrier::Light } else { WorkerBarrier::Full });
-        let still = permitted(self);
-        if still {
-            access();
-        }
-        direct_epoch::leave(epoch);
-        if still { Direct::Done } else { Direct::No }
     }
 }
