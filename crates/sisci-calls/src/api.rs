@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions, as the header declares them.
 
-use crate::{Error, code};
+use crate::{Error, Sisci, code};
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
 
 /// A handle, which is a number in pointer's clothing.
 #[repr(transparent)]
@@ -95,6 +96,31 @@ api! {
     connect_data_interrupt = "SCIConnectDataInterrupt": fn(Handle, Out, u32, u32, u32, u32, u32, ErrorOut);
     disconnect_data_interrupt = "SCIDisconnectDataInterrupt": fn(Handle, u32, ErrorOut);
     trigger_data_interrupt = "SCITriggerDataInterrupt": fn(Handle, *mut c_void, u32, u32, ErrorOut);
+}
+
+/// A function that gives a handle back.
+pub(crate) type GiveBack = unsafe extern "C" fn(Handle, u32, ErrorOut);
+
+/// A handle that is given back when this is dropped, while its device is open still.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    pub handle: Handle,
+    give_back: GiveBack,
+    flags: u32,
+    pub sisci: Arc<Sisci>,
+}
+
+impl Owned {
+    pub fn new(sisci: &Arc<Sisci>, handle: Handle, give_back: GiveBack, flags: u32) -> Self {
+        Self { handle, give_back, flags, sisci: Arc::clone(sisci) }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: C1: the handle is this one's alone.
+        let _ = call(|e| unsafe { (self.give_back)(self.handle, self.flags, e) });
+    }
 }
 
 /// Makes a call, which writes its error.

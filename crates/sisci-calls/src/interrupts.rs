@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts without and with data.
 
-use crate::api::{Handle, call};
+use crate::api::{Handle, Owned, call};
 use crate::heard::{self, Hear, Listed};
 use crate::{ADAPTER, Error, Sisci, USE_CALLBACK};
 use std::sync::Arc;
@@ -12,8 +12,7 @@ pub const DATA_BYTES_MAX: usize = 4096;
 /// An interrupt that others may trigger. Removed when dropped.
 #[derive(Debug)]
 pub struct Interrupt {
-    sisci: Arc<Sisci>,
-    handle: Handle,
+    _own: Owned,
     number: u32,
     _listed: Listed,
 }
@@ -31,7 +30,7 @@ impl Interrupt {
         call(|e| unsafe {
             create(sisci.device, &raw mut handle, ADAPTER, &raw mut number, Some(heard::interrupt), listed.argument(), USE_CALLBACK, e);
         })?;
-        Ok(Self { sisci: Arc::clone(sisci), handle, number, _listed: listed })
+        Ok(Self { _own: Owned::new(sisci, handle, sisci.api.remove_interrupt, 0), number, _listed: listed })
     }
 
     /// Its number.
@@ -40,18 +39,10 @@ impl Interrupt {
     }
 }
 
-impl Drop for Interrupt {
-    fn drop(&mut self) {
-        // SAFETY: C1.
-        let _ = call(|e| unsafe { (self.sisci.api.remove_interrupt)(self.handle, 0, e) });
-    }
-}
-
 /// An interrupt of another process. Left when dropped.
 #[derive(Debug)]
 pub struct RemoteInterrupt {
-    sisci: Arc<Sisci>,
-    handle: Handle,
+    own: Owned,
 }
 
 impl RemoteInterrupt {
@@ -63,7 +54,7 @@ impl RemoteInterrupt {
         let mut handle = Handle::NONE;
         // SAFETY: C1.
         call(|e| unsafe { (sisci.api.connect_interrupt)(sisci.device, &raw mut handle, node, ADAPTER, number, milliseconds, 0, e) })?;
-        Ok(Self { sisci: Arc::clone(sisci), handle })
+        Ok(Self { own: Owned::new(sisci, handle, sisci.api.disconnect_interrupt, 0) })
     }
 
     /// Triggers it.
@@ -72,22 +63,14 @@ impl RemoteInterrupt {
     /// What the library says.
     pub fn trigger(&self) -> Result<(), Error> {
         // SAFETY: C1.
-        call(|e| unsafe { (self.sisci.api.trigger_interrupt)(self.handle, 0, e) })
-    }
-}
-
-impl Drop for RemoteInterrupt {
-    fn drop(&mut self) {
-        // SAFETY: C1.
-        let _ = call(|e| unsafe { (self.sisci.api.disconnect_interrupt)(self.handle, 0, e) });
+        call(|e| unsafe { (self.own.sisci.api.trigger_interrupt)(self.own.handle, 0, e) })
     }
 }
 
 /// A data interrupt that others may trigger. Removed when dropped.
 #[derive(Debug)]
 pub struct DataInterrupt {
-    sisci: Arc<Sisci>,
-    handle: Handle,
+    _own: Owned,
     number: u32,
     _listed: Listed,
 }
@@ -103,7 +86,7 @@ impl DataInterrupt {
         let create = sisci.api.create_data_interrupt;
         // SAFETY: C1.
         call(|e| unsafe { create(sisci.device, &raw mut handle, ADAPTER, &raw mut number, Some(heard::data), listed.argument(), USE_CALLBACK, e) })?;
-        Ok(Self { sisci: Arc::clone(sisci), handle, number, _listed: listed })
+        Ok(Self { _own: Owned::new(sisci, handle, sisci.api.remove_data_interrupt, 0), number, _listed: listed })
     }
 
     /// Its number.
@@ -112,18 +95,10 @@ impl DataInterrupt {
     }
 }
 
-impl Drop for DataInterrupt {
-    fn drop(&mut self) {
-        // SAFETY: C1.
-        let _ = call(|e| unsafe { (self.sisci.api.remove_data_interrupt)(self.handle, 0, e) });
-    }
-}
-
 /// A data interrupt of another process. Left when dropped.
 #[derive(Debug)]
 pub struct RemoteDataInterrupt {
-    sisci: Arc<Sisci>,
-    handle: Handle,
+    own: Owned,
 }
 
 impl RemoteDataInterrupt {
@@ -135,7 +110,7 @@ impl RemoteDataInterrupt {
         let mut handle = Handle::NONE;
         // SAFETY: C1.
         call(|e| unsafe { (sisci.api.connect_data_interrupt)(sisci.device, &raw mut handle, node, ADAPTER, number, milliseconds, 0, e) })?;
-        Ok(Self { sisci: Arc::clone(sisci), handle })
+        Ok(Self { own: Owned::new(sisci, handle, sisci.api.disconnect_data_interrupt, 0) })
     }
 
     /// Sends 1 to [`DATA_BYTES_MAX`] bytes.
@@ -145,13 +120,6 @@ impl RemoteDataInterrupt {
     pub fn trigger(&self, data: &[u8]) -> Result<(), Error> {
         let (from, length) = (data.as_ptr().cast_mut().cast(), data.len() as u32);
         // SAFETY: C1: the library reads so many bytes there.
-        call(|e| unsafe { (self.sisci.api.trigger_data_interrupt)(self.handle, from, length, 0, e) })
-    }
-}
-
-impl Drop for RemoteDataInterrupt {
-    fn drop(&mut self) {
-        // SAFETY: C1.
-        let _ = call(|e| unsafe { (self.sisci.api.disconnect_data_interrupt)(self.handle, 0, e) });
+        call(|e| unsafe { (self.own.sisci.api.trigger_data_interrupt)(self.own.handle, from, length, 0, e) })
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Segments of this process, and of others.
 
-use crate::api::{Handle, call};
+use crate::api::{Handle, Owned, call};
 use crate::heard::{self, Hear, Listed};
 use crate::{ADAPTER, Error, Sisci, USE_CALLBACK};
 use std::sync::Arc;
@@ -16,9 +16,9 @@ const BLOCK_READ: u32 = 0x1;
 /// connections.
 #[derive(Debug)]
 pub struct Segment {
-    sisci: Arc<Sisci>,
-    handle: Handle,
-    map: Handle,
+    /// Unmapped before it is removed.
+    _map: Owned,
+    own: Owned,
     base: *mut u8,
     bytes: usize,
     id: u32,
@@ -53,14 +53,15 @@ impl Segment {
         let mut handle = Handle::NONE;
         // SAFETY: C1.
         call(|e| unsafe { (api.create_segment)(sisci.device, &raw mut handle, id, bytes, None, core::ptr::null_mut(), flags, e) })?;
-        let mut segment = Self { sisci: Arc::clone(sisci), handle, map: Handle::NONE, base: core::ptr::null_mut(), bytes, id };
+        let own = Owned::new(sisci, handle, api.remove_segment, FORCE_REMOVE);
         // SAFETY: C1.
         call(|e| unsafe { (api.prepare_segment)(handle, ADAPTER, 0, e) })?;
+        let (mut map, mut base) = (Handle::NONE, core::ptr::null_mut());
         // SAFETY: C1.
-        call(|e| unsafe { segment.base = (api.map_local_segment)(handle, &raw mut segment.map, 0, bytes, core::ptr::null_mut(), 0, e).cast() })?;
+        call(|e| unsafe { base = (api.map_local_segment)(handle, &raw mut map, 0, bytes, core::ptr::null_mut(), 0, e) })?;
         // SAFETY: C1.
-        segment.id = unsafe { (api.get_local_segment_id)(handle) };
-        Ok(segment)
+        let id = unsafe { (api.get_local_segment_id)(handle) };
+        Ok(Self { _map: Owned::new(sisci, map, api.unmap_segment, 0), own, base: base.cast(), bytes, id })
     }
 
     /// Lets others connect.
@@ -69,7 +70,7 @@ impl Segment {
     /// What the library says.
     pub fn open(&self) -> Result<(), Error> {
         // SAFETY: C1.
-        call(|e| unsafe { (self.sisci.api.set_segment_available)(self.handle, ADAPTER, 0, e) })
+        call(|e| unsafe { (self.own.sisci.api.set_segment_available)(self.own.handle, ADAPTER, 0, e) })
     }
 
     /// Its id.
@@ -88,27 +89,16 @@ impl Segment {
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        self.handle
-    }
-}
-
-impl Drop for Segment {
-    fn drop(&mut self) {
-        if self.map != Handle::NONE {
-            // SAFETY: C1.
-            let _ = call(|e| unsafe { (self.sisci.api.unmap_segment)(self.map, 0, e) });
-        }
-        // SAFETY: C1.
-        let _ = call(|e| unsafe { (self.sisci.api.remove_segment)(self.handle, FORCE_REMOVE, e) });
+        self.own.handle
     }
 }
 
 /// A segment that this process is connected to, mapped or not. Left when dropped.
 #[derive(Debug)]
 pub struct Remote {
-    sisci: Arc<Sisci>,
-    handle: Handle,
-    map: Handle,
+    /// Unmapped before it is left.
+    map: Option<Owned>,
+    own: Owned,
     base: *mut u8,
     bytes: usize,
     _listed: Option<Listed>,
@@ -134,7 +124,7 @@ impl Remote {
         call(|e| unsafe { (api.connect_segment)(sisci.device, &raw mut handle, node, id, ADAPTER, function, argument, milliseconds, flags, e) })?;
         // SAFETY: C1.
         let bytes = unsafe { (api.get_remote_segment_size)(handle) };
-        Ok(Self { sisci: Arc::clone(sisci), handle, map: Handle::NONE, base: core::ptr::null_mut(), bytes, _listed: listed })
+        Ok(Self { map: None, own: Owned::new(sisci, handle, api.disconnect_segment, 0), base: core::ptr::null_mut(), bytes, _listed: listed })
     }
 
     /// Maps all of it.
@@ -143,11 +133,11 @@ impl Remote {
     /// What the library says.
     pub fn map(&mut self, to_write: bool) -> Result<(), Error> {
         let flags = if to_write { 0 } else { READ_ONLY };
-        let (api, bytes) = (&self.sisci.api, self.bytes);
-        let map = &raw mut self.map;
-        let mut base = core::ptr::null_mut();
+        let api = &self.own.sisci.api;
+        let (mut map, mut base) = (Handle::NONE, core::ptr::null_mut());
         // SAFETY: C1.
-        call(|e| unsafe { base = (api.map_remote_segment)(self.handle, map, 0, bytes, core::ptr::null_mut(), flags, e) })?;
+        call(|e| unsafe { base = (api.map_remote_segment)(self.own.handle, &raw mut map, 0, self.bytes, core::ptr::null_mut(), flags, e) })?;
+        self.map = Some(Owned::new(&self.own.sisci, map, api.unmap_segment, 0));
         self.base = base.cast();
         Ok(())
     }
@@ -168,22 +158,12 @@ impl Remote {
     /// What the library says.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Error> {
         let (to, length) = (into.as_mut_ptr().cast(), into.len());
+        let map = self.map.as_ref().map_or(Handle::NONE, |map| map.handle);
         // SAFETY: C1: the slice may be written.
-        call(|e| unsafe { (self.sisci.api.mem_cpy)(Handle::NONE, to, self.map, offset, length, BLOCK_READ, e) })
+        call(|e| unsafe { (self.own.sisci.api.mem_cpy)(Handle::NONE, to, map, offset, length, BLOCK_READ, e) })
     }
 
     pub(crate) fn handle(&self) -> Handle {
-        self.handle
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        if self.map != Handle::NONE {
-            // SAFETY: C1.
-            let _ = call(|e| unsafe { (self.sisci.api.unmap_segment)(self.map, 0, e) });
-        }
-        // SAFETY: C1.
-        let _ = call(|e| unsafe { (self.sisci.api.disconnect_segment)(self.handle, 0, e) });
+        self.own.handle
     }
 }
