@@ -12,7 +12,8 @@ for tool in dpkg-buildpackage dh lintian; do
     command -v $tool >/dev/null || { echo "SKIPPED: no $tool (dpkg-dev debhelper lintian)"; exit 0; }
 done
 [ -z "${BUILD:-}" ] || BUILD=$(realpath "$BUILD")
-export BUILD=${BUILD:-} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export BUILD=${BUILD:-}
+. packaging/release.sh
 # The paths of a build are in debug information, so it is always the same one.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -20,7 +21,6 @@ tree=$work/bellwire
 mkdir "$tree"
 git archive HEAD | tar x -C "$tree"
 cp -r "$root/packaging/debian" "$tree/debian"
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 cat >"$tree/debian/changelog" <<END
 bellwire ($version) unstable; urgency=medium
 

@@ -18,8 +18,7 @@ for tool in debootstrap python3; do
     command -v $tool >/dev/null || { echo "SKIPPED: no $tool"; exit 0; }
 done
 ls "$packages"/*.deb >/dev/null 2>&1 || { echo "SKIPPED: no packages in $packages (packaging/deb.sh)"; exit 0; }
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+. packaging/release.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 debootstrap --variant=minbase ${include:+--include="${include// /,}"} bookworm "$work/base" "$mirror" >"$out/debootstrap.log" 2>&1 ||

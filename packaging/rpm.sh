@@ -10,8 +10,8 @@ mkdir -p "$1"
 out=$(realpath "$1")
 command -v rpmbuild >/dev/null || { echo "SKIPPED: no rpmbuild (rpm, or rpm-build)"; exit 0; }
 [ -z "${BUILD:-}" ] || BUILD=$(realpath "$BUILD")
-export BUILD=${BUILD:-} SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+export BUILD=${BUILD:-}
+. packaging/release.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/SOURCES"

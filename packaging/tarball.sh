@@ -9,8 +9,7 @@ cd "$(dirname "$0")/.."
 mkdir -p "$1"
 out=$(realpath "$1")
 build=$(realpath "${BUILD:-target/release}")
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+. packaging/release.sh
 name=bellwire-$version-linux-$(uname -m)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

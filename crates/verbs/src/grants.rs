@@ -8,6 +8,7 @@
 //! before the call returns, and nobody is inside it by the old one. Peers of other queue pairs,
 //! which go by packets then, are told the new name.
 
+use crate::adopt::Adopted;
 use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::header::{Head, Kind};
@@ -75,13 +76,13 @@ impl Core {
     /// Gives the memory of a region that peers map another name in the engine; if that cannot be,
     /// peers reach it by packets alone.
     fn rename<W: Wire>(&mut self, engine: &mut Engine<W>, key: u32) {
-        let Some((adopted, name)) = self.regions.get(key).and_then(|r| Some((r.adopted?, MemHandle::from_raw(r.adopted?.handle)))) else { return };
-        let renamed = engine.register_anew(adopted.base, name).ok();
+        let Some(adopted) = self.regions.get(key).and_then(|r| r.adopted) else { return };
+        let renamed = engine.register_anew(adopted.base, MemHandle::from_raw(adopted.handle)).ok();
         if renamed.is_none() {
-            disown(engine, self.owner(), adopted);
+            disown(engine, self.owner(), Some(adopted));
         }
         if let Some(region) = self.regions.get_mut(key) {
-            region.adopted = renamed.map(|handle| crate::adopt::Adopted { handle: handle.raw(), ..adopted });
+            region.adopted = renamed.map(|handle| Adopted { handle: handle.raw(), ..adopted });
         }
     }
 }

@@ -269,8 +269,8 @@ impl Port {
         self.station.machine().srq(srq)?.queue.post(wr_id, pieces)
     }
 
-    /// Posts receives to a shared queue, as `next` gives them, until there is none. Libraries post
-    /// many at once: the queue is entered once for all. `next` must not use the port.
+    /// Posts to a shared queue the receives that `next` gives, until it gives none. Libraries post
+    /// many at once: the queue is entered once for all. A `next` that uses the port panics.
     ///
     /// # Errors
     /// [`Error::Invalid`]; [`Error::NoMemory`]: of the last one that `next` gave.

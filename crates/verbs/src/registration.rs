@@ -65,9 +65,7 @@ impl Port {
             let adopted = pages.as_ref().and_then(|pages| self.adopt(core, engine, region, pages, how));
             core.list_region(handle, Region { adopted, ..*region }).inspect_err(|_| {
                 let _ = engine.deregister(region.address, handle);
-                if let Some(adopted) = adopted {
-                    disown(engine, core.owner(), adopted);
-                }
+                disown(engine, core.owner(), adopted);
             })?;
             Ok(handle.raw())
         })
@@ -147,9 +145,7 @@ impl Port {
             })?;
             core.domains.hold(region.domain)?;
             let before = core.unlist_region(key)?;
-            if let Some(adopted) = before.adopted {
-                disown(engine, core.owner(), adopted);
-            }
+            disown(engine, core.owner(), before.adopted);
             core.regions.insert(MemHandle::from_raw(key), region);
             Ok(key)
         })
@@ -192,9 +188,7 @@ impl Port {
         }
         self.station.with(|core, engine| {
             let region = core.unlist_region(key)?;
-            if let Some(adopted) = region.adopted {
-                disown(engine, core.owner(), adopted);
-            }
+            disown(engine, core.owner(), region.adopted);
             Ok(engine.deregister(region.address, MemHandle::from_raw(key))?)
         })
     }
@@ -220,8 +214,9 @@ pub(crate) unsafe fn key_of_region<W: Wire>(engine: &mut Engine<W>, region: &Reg
     }
 }
 
-/// The engine's memory of a region is given back; the program keeps the pages.
-pub(crate) fn disown<W: Wire>(engine: &mut Engine<W>, owner: usize, adopted: Adopted) {
+/// The engine's memory of a region, if it has some, is given back; the program keeps the pages.
+pub(crate) fn disown<W: Wire>(engine: &mut Engine<W>, owner: usize, adopted: Option<Adopted>) {
+    let Some(adopted) = adopted else { return };
     let _ = engine.deregister(adopted.base, MemHandle::from_raw(adopted.handle));
     if let Some(base) = release(adopted.start, owner) {
         let _ = engine.free(core::ptr::with_exposed_provenance_mut(base));

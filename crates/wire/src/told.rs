@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What NICs that share memory tell each other of it, for the wires where they do: the regions that
-//! a peer may reach (its *catalogue*), and receive descriptors (*advertisements*). Both are tables
-//! of words that the other side writes, so an entry is copied, and then checked here.
+//! NICs that share memory tell each other of it, on the wires that have memory to share: the
+//! regions that a peer may reach (its *catalogue*), and receive descriptors (*advertisements*).
+//! Both are tables of words that the other side writes. An entry is copied, and then checked here.
 
 use crate::{Advertisement, CatalogueEntry, Direct, NO_SEGMENT, Placement, RemoteAccess};
 use bellwire_memory::atomic::AtomicU32;

@@ -18,6 +18,7 @@ pub(super) const TICK: Duration = Duration::from_millis(1);
 /// The same when [`STEADY`] looks in a row have found it polling: each interrupts it, for some tens
 /// of microseconds on a virtual machine.
 pub(super) const TICK_STEADY: Duration = Duration::from_millis(4);
+/// See [`TICK_STEADY`].
 pub(super) const STEADY: u32 = 64;
 /// The same after the helper has found something.
 pub(super) const TICK_MIN: Duration = Duration::from_micros(100);

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=bash
+# Sourced, in the checkout's folder, by what makes packages: the version, and the commit's time.
+# Files of packages have no other time, so that the same commit gives the same bytes.
+# shellcheck disable=SC2034 # for the script that sources this
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
