@@ -41,6 +41,7 @@ SISCI_PAGES = {
     "DMA queues": ("sisci-dma", "transfers beside the program"),
     "block transfers": ("sisci-block", "copies from one map to another"),
     "interrupts": ("sisci-interrupt", "remote interrupts"),
+    "interrupt flags": ("sisci-flag", "stores that interrupt"),
     "data interrupts": ("sisci-data-interrupt", "remote interrupts with data"),
     "calls of hardware": ("sisci-hardware", "calls that answer SCI_ERR_NOT_SUPPORTED"),
 }

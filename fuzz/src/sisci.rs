@@ -185,8 +185,10 @@ fn step(library: &'static Library, device: u64, program: &mut Program, memory: &
         12 | 13 => {
             let (segment, offset, size) = (program.pick(usize::from(input.u8() & 1), input), number(input), number(input));
             let access = if id & 1 == 0 { Access::ReadWrite } else { Access::ReadOnly };
-            let made = Map::of_local(library, segment, offset, size, access, At::Anywhere)
-                .or_else(|_| Map::of_remote(library, segment, offset, size, access, At::Anywhere));
+            let made = Map::of_local(library, segment, offset, size, access, At::Anywhere).or_else(|_| match id & 2 {
+                0 => Map::of_remote(library, segment, offset, size, access, At::Anywhere),
+                _ => Map::of_flags(library, segment, offset, size, id & 1 == 0, At::Anywhere),
+            });
             program.keep(MAP, made.map(|(handle, _)| handle));
         }
         14 => ignore(Map::unmap(library, program.pick(MAP, input))),
@@ -241,12 +243,20 @@ fn step(library: &'static Library, device: u64, program: &mut Program, memory: &
             let kind = InterruptKind { number: (what & 1 != 0).then_some(id), shared: what & 2 != 0, counts: what & 4 != 0 };
             let made = LocalInterrupt::create(library, device, kind, |_| (what & 8 != 0).then(|| Box::new(|| Action::Continue) as _));
             program.keep(INTERRUPT, made.map(|(handle, _)| handle));
+            if what & 16 != 0 {
+                let (segment, offset) = (program.pick(LOCAL, input), number(input));
+                let made = LocalInterrupt::of_flag(library, segment, offset, what & 32 != 0, |_| (what & 8 != 0).then(|| Box::new(|| Action::Continue) as _));
+                program.keep(INTERRUPT, made);
+            }
             let made = RemoteInterrupt::connect(library, device, node, id, short);
             program.keep(REMOTE_INTERRUPT, made);
         }
         23 => {
             let _ = library.get::<RemoteInterrupt>(program.pick(REMOTE_INTERRUPT, input)).map(|i| i.trigger());
-            let _ = library.get::<LocalInterrupt>(program.pick(INTERRUPT, input)).map(|i| i.wait(short));
+            let _ = library.get::<LocalInterrupt>(program.pick(INTERRUPT, input)).map(|i| (i.wait(short), i.enable(), i.triggers()));
+            if id == 901 {
+                let _ = library.get::<LocalInterrupt>(program.pick(INTERRUPT, input)).map(|i| i.disable());
+            }
             if id == 900 {
                 let _ = LocalInterrupt::remove(library, program.pick(INTERRUPT, input));
                 let _ = RemoteInterrupt::disconnect(library, program.pick(REMOTE_INTERRUPT, input));

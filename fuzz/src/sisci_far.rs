@@ -195,7 +195,7 @@ impl Stage {
 
     /// A message of the peer's.
     fn peer_says(&mut self, input: &mut Input<'_>) {
-        let (kind, form) = (u64::from(1 + input.u8() % 9), input.u8());
+        let (kind, form) = (u64::from(1 + input.u8() % 11), input.u8());
         let to = self.end(input);
         let value = if form & 1 == 0 { input.number() & 0xffff_ffff } else { 0 };
         // Messages of ours that it says to have handled: mostly as many as it can have.
@@ -208,7 +208,7 @@ impl Stage {
         words.insert(0, kind | value << 32);
         words.insert(1, handled);
         let payload: Vec<u8> = match (kind, form & 0xc0) {
-            (7, 0..=0x80) => (0..=input.u8()).map(|i| i ^ self.said.len() as u8).collect(),
+            (7 | 10, 0..=0x80) => (0..=input.u8()).map(|i| i ^ self.said.len() as u8).collect(),
             (_, 0xc0) => vec![form; usize::from(input.u16()) % 3000],
             _ => Vec::new(),
         };
@@ -276,7 +276,9 @@ impl Stage {
                 }
             }
             (4, Some(link)) => {
-                let word = [Word::Mapped(what & 128 != 0), Word::Trigger, Word::Data(&self.local[..1 + which])][usize::from(what >> 3) % 3];
+                let bytes = &self.local[..1 + which];
+                let words = [Word::Mapped(what & 128 != 0), Word::Trigger, Word::Data(bytes), Word::Flag(which as u64), Word::Store(which as u64, bytes)];
+                let word = words[usize::from(what >> 3) % words.len()];
                 let _ = self.machine.say(&mut self.engine, link, word);
             }
             (5, Some(link)) => {

@@ -95,6 +95,12 @@ impl Counter {
         }
     }
 
+    /// Adds one, by the owner itself, and wakes a sleeper of it.
+    pub fn add(&self) {
+        add(self.word());
+        let _ = futex::wake(self.word(), futex::Flags::empty(), 1);
+    }
+
     /// Sends the sleepers of this process away, for ever.
     pub fn close(&self) {
         // Release: pairs with the acquire of wait().

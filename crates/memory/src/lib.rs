@@ -9,6 +9,7 @@
 //! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
 //! | a part of it at an address of its own; a program's own pages made shareable | `view`, `adopted` |
 //! | a counter of several processes, to sleep on | `counter` |
+//! | a word that counts triggers, of which the first interrupts | `flag_word` |
 //! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
 //! | room for descriptors | [`fd_table`] |
 //! | reading another process's memory where that is permitted | [`mod@attach`] |
@@ -55,6 +56,7 @@ pub mod event;
 #[cfg(not(loom))]
 pub mod fd_passing;
 pub mod fd_table;
+pub mod flag_word;
 pub mod fork_mark;
 pub mod line_queue;
 #[cfg(not(loom))]

@@ -33,6 +33,8 @@ pub mod feature {
     pub const EVENT_REMAP: u64 = 1 << 2;
     /// An event when memory is unmapped.
     pub const EVENT_UNMAP: u64 = 1 << 6;
+    /// The address of a fault is that of the access, not of its page (Linux 5.18).
+    pub const EXACT_ADDRESS: u64 = 1 << 11;
     /// Protection of shared memory and of huge pages (Linux 5.19).
     pub const WP_HUGETLBFS_SHMEM: u64 = 1 << 12;
     /// Protection of any memory (Linux 6.7).

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 /// Stores that are told at a time.
 const BATCH: usize = 16;
-const NEEDED: u64 = feature::PAGEFAULT_FLAG_WP | feature::WP_HUGETLBFS_SHMEM;
+const NEEDED: u64 = feature::PAGEFAULT_FLAG_WP | feature::WP_HUGETLBFS_SHMEM | feature::EXACT_ADDRESS;
 
 /// A watch over stores.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl WriteWatch {
         self.fd.protect(pages, true)
     }
 
-    /// Sleeps until threads wait to store; gives the addresses.
+    /// Sleeps until threads wait to store; gives the addresses of their stores.
     pub fn wait(&self, mut each: impl FnMut(u64)) {
         let mut messages = [Message::default(); BATCH];
         let _ = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], None);

@@ -22,7 +22,7 @@ use crate::thread;
 use bellwire_memory::write_watch::WriteWatch;
 use core::ops::Range;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// Between a store and the round that sends it, and between rounds; a sleep may be as late again.
@@ -70,9 +70,10 @@ pub(crate) trait Stores: Send + Sync {
     /// these pages.
     fn is_watched(&self, pages: Range<u64>);
 
-    /// A page of the view is about to be stored to. The caller's thread may wait for a look at the
-    /// pages, but never for the network.
-    fn is_touched(&self, page: usize);
+    /// The view is about to be stored to, so many bytes behind the begin of its pages, once
+    /// `release` was called. The caller's thread may wait for a look at the pages, but never for
+    /// the network.
+    fn is_touched(&self, at: usize, release: &dyn Fn());
 
     /// Whether pages were touched since the last look.
     fn has_touched(&self) -> bool;
@@ -90,7 +91,11 @@ type Watched = BTreeMap<u64, (u64, Weak<dyn Stores>)>;
 
 /// See the module.
 pub(crate) struct AutoFlush {
-    watch: Option<WriteWatch>,
+    /// Opened when it is first needed; `None` within: it cannot be had.
+    watch: OnceLock<Option<WriteWatch>>,
+    /// Stores to maps of other hosts are found by it.
+    finds_by_pages: OnceLock<bool>,
+    me: Weak<Self>,
     watched: Mutex<Watched>,
     work: Mutex<Work>,
     bell: Condvar,
@@ -122,51 +127,74 @@ impl AutoFlush {
     /// # Errors
     /// [`Error::NoSpace`].
     pub fn start(finding: Finding, explain: bool) -> Result<Arc<Self>, Error> {
-        let watch = match finding {
-            Finding::Surely => WriteWatch::open().filter(WriteWatch::hears_system_calls),
-            Finding::Pages => WriteWatch::open(),
-            Finding::Compare => None,
-        };
+        let flush = Arc::new_cyclic(|me: &Weak<Self>| Self {
+            watch: OnceLock::new(),
+            finds_by_pages: OnceLock::new(),
+            me: me.clone(),
+            watched: Mutex::default(),
+            work: Mutex::default(),
+            bell: Condvar::new(),
+        });
+        let watch = if finding == Finding::Compare { None } else { flush.watch().filter(|w| finding == Finding::Pages || w.hears_system_calls()) };
+        let _ = flush.finds_by_pages.set(watch.is_some());
         if explain {
-            let how = match &watch {
+            let how = match watch {
                 Some(watch) if watch.hears_system_calls() => "by page faults",
                 Some(_) => "by page faults; system calls that store there fail with EFAULT",
                 None => "by comparing whole maps",
             };
             eprintln!("bellwire: SISCI stores to other hosts are found {how}");
         }
-        let flush = Arc::new(Self { watch, watched: Mutex::default(), work: Mutex::default(), bell: Condvar::new() });
-        if flush.watch.is_some() {
-            let flush = Arc::clone(&flush);
-            thread::spawn(c"bellwire-fault", move || flush.serve_faults())?;
-        }
         let sender = Arc::clone(&flush);
         thread::spawn(c"bellwire-flush", move || sender.serve_rounds())?;
         Ok(flush)
     }
 
+    /// The watch over stores to pages, if one can be had; starts the thread for it.
+    pub fn watch(&self) -> Option<&WriteWatch> {
+        let open = || {
+            let watch = WriteWatch::open()?;
+            let flush = self.me.upgrade()?;
+            // It waits for this call.
+            thread::spawn(c"bellwire-fault", move || flush.serve_faults()).ok()?;
+            Some(watch)
+        };
+        self.watch.get_or_init(open).as_ref()
+    }
+
+    /// The same, where it finds the stores to maps of other hosts.
+    fn watch_of_stores(&self) -> Option<&WriteWatch> {
+        self.watch().filter(|_| self.finds_by_pages.get() == Some(&true))
+    }
+
     /// Has the stores to a map leave by themselves; `pages` are those of the program's view.
     pub fn follow(&self, map: &Arc<dyn Stores>, pages: Range<u64>) {
-        if let Some(watch) = &self.watch {
-            let mut watched = locked(&self.watched);
-            // Pages of maps that came to nothing may be of this one now.
-            watched.retain(|_, (_, of)| of.strong_count() > 0);
-            watched.insert(pages.start, (pages.end, Arc::downgrade(map)));
-            drop(watched);
-            if watch.watch(&pages) {
-                map.is_watched(pages);
-                return;
-            }
-            self.forget(&pages);
+        if self.finds_by_pages.get() != Some(&true) || !self.follow_pages(map, pages) {
+            self.rouse(map);
         }
-        self.rouse(map);
+    }
+
+    /// The same, if the first store to each page can be heard of.
+    pub fn follow_pages(&self, map: &Arc<dyn Stores>, pages: Range<u64>) -> bool {
+        let Some(watch) = self.watch() else { return false };
+        let mut watched = locked(&self.watched);
+        // Pages of maps that came to nothing may be of this one now.
+        watched.retain(|_, (_, of)| of.strong_count() > 0);
+        watched.insert(pages.start, (pages.end, Arc::downgrade(map)));
+        drop(watched);
+        if watch.watch(&pages) {
+            map.is_watched(pages);
+            return true;
+        }
+        self.forget(&pages);
+        false
     }
 
     /// The view is about to be unmapped.
     pub fn forget(&self, pages: &Range<u64>) {
-        locked(&self.watched).remove(&pages.start);
+        let was_watched = locked(&self.watched).remove(&pages.start).is_some();
         // No thread waits for a page of nobody's.
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = self.watch().filter(|_| was_watched) {
             watch.release(pages);
         }
     }
@@ -182,7 +210,7 @@ impl AutoFlush {
     }
 
     fn serve_faults(&self) {
-        let Some(watch) = &self.watch else { return };
+        let Some(watch) = self.watch() else { return };
         let page = rustix::param::page_size() as u64;
         loop {
             watch.wait(|address| {
@@ -191,11 +219,12 @@ impl AutoFlush {
                 if let Some((pages, Some(map))) = found
                     && pages.contains(&at)
                 {
-                    // Before the store: a flush that comes after it knows the page.
-                    map.is_touched(((at - pages.start) / page) as usize);
+                    // Noted before the store: a flush that comes after it knows the page.
+                    map.is_touched((address - pages.start) as usize, &|| watch.release(&(at..at + page)));
                     self.rouse(&map);
+                } else {
+                    watch.release(&(at..at + page));
                 }
-                watch.release(&(at..at + page));
             });
         }
     }
@@ -221,7 +250,7 @@ impl AutoFlush {
             }
             let mut has_moved = false;
             for of in maps {
-                let round = of.upgrade().map_or(Round::Idle, |map| map.round(self.watch.as_ref()));
+                let round = of.upgrade().map_or(Round::Idle, |map| map.round(self.watch_of_stores()));
                 has_moved |= round == Round::Moved;
                 if round == Round::Idle {
                     // A page that was noted since keeps it here: its fault may have found it here.

@@ -146,7 +146,7 @@ impl Export for Inbox {
                 Handled::Later
             }
             Said::Is(_) => Handled::Done,
-            Said::Mapped(_) | Said::Trigger => Handled::Nonsense,
+            Said::Mapped(_) | Said::Trigger | Said::Flag(_) | Said::Store(..) => Handled::Nonsense,
         }
     }
 }

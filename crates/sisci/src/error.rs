@@ -66,7 +66,8 @@ errors! {
     NotConnected = 0x91B, "NOT_CONNECTED", "the connection is closed";
     NotAvailable = 0x91C, "NOT_AVAILABLE", "not available";
     InconsistentVersions = 0x91D, "INCONSISTENT_VERSIONS", "the peer has another version of this library";
-    Overflow = 0x91F, "OVERFLOW", "the data is longer than the buffer";
+    Race = 0x91E, "COND_INT_RACE_PROBLEM", "the flag was triggered since it was last looked at; look at what it tells of, then try again";
+    Overflow = 0x91F, "OVERFLOW", "the data is longer than the buffer, or the count than its word";
     NotInitialized = 0x920, "NOT_INITIALIZED", "call SCIInitialize first, also in a forked child";
     Access = 0x921, "ACCESS", "access is not permitted";
     NotSupported = 0x922, "NOT_SUPPORTED", "needs hardware that is emulated nowhere here";

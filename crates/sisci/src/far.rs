@@ -34,6 +34,7 @@ pub(crate) use self::transfer::Writes;
 use self::transfer::{BYTES_MAX, TransferId};
 use crate::error::Error;
 use crate::memory::Memory;
+use crate::message::Stored;
 use crate::nodes::Nodes;
 use crate::rendezvous::Deadline;
 use bellwire_memory::atomic::{AtomicU32, Ordering};
@@ -388,6 +389,18 @@ impl Far {
     /// [`Error::NotConnected`]; [`Error::WouldBlock`] if the owner has not taken those before.
     pub fn send(&self, id: SessionId, data: &[u8]) -> Result<(), Error> {
         self.say(id, &Head::of(Kind::Data), data, false)
+    }
+
+    /// Tells an owner of a store that interrupts, with the bytes of it.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`]; [`Error::WouldBlock`] without a credit, unless it `waits`.
+    pub fn tell_stored(&self, id: SessionId, stored: &Stored, bytes: &[u8], waits: bool) -> Result<(), Error> {
+        let (kind, offset, bytes) = match stored {
+            Stored::Flag(offset) => (Kind::Flag, *offset, &[][..]),
+            Stored::Bytes(range) => (Kind::Store, range.start, bytes),
+        };
+        self.say(id, &Head { words: [offset, 0, 0], ..Head::of(kind) }, bytes, waits)
     }
 
     /// Moves `memory` to (or, if `read`, from) `offset` of a segment; all of it has arrived when

@@ -3,20 +3,25 @@
 //!
 //! An interrupt is a counter in memory that the owner shares with those that trigger it; the owner
 //! sleeps on it in the kernel. A process of another host sends a message, and the machine adds.
+//!
+//! An interrupt of a flag is triggered by stores to a word of a segment (`flags.rs`).
 
 use crate::error::Error;
 use crate::events::{Action, Runner};
 use crate::far::{Export, ExportId, Handled, Import, Name, News, Said, SessionId, What};
+use crate::flags::{self, Triggered};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
+use crate::local::LocalSegment;
 use crate::message::{Answer, Hello, MESSAGE_MAX, Wish, interrupt_name};
 use crate::rendezvous::{Deadline, Listener, Owner, call};
 use crate::service::{Peer, Source};
 use crate::thread;
 use bellwire_memory::MemoryError;
-use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
+use bellwire_memory::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use bellwire_memory::counter::{Counter, CounterAdder, Taken};
 use bellwire_memory::fd_passing;
+use bellwire_memory::flag_word::FlagWord;
 use rustix::fd::AsFd;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -72,7 +77,18 @@ pub struct LocalInterrupt {
     adder: OnceLock<CounterAdder>,
     runner: OnceLock<Runner>,
     callers: Mutex<BTreeMap<u64, Arc<Peer>>>,
+    /// Of a flag of a segment, which has no number.
+    flag: Option<Flag>,
     me: Weak<Self>,
+}
+
+/// Where the flag lies.
+struct Flag {
+    segment: Weak<LocalSegment>,
+    offset: usize,
+    is_conditional: bool,
+    /// What its word was when the program last looked.
+    seen: AtomicU32,
 }
 
 impl Object for LocalInterrupt {
@@ -96,18 +112,7 @@ impl LocalInterrupt {
         let handle = library.insert(|handle| {
             for candidate in numbers(kind.number) {
                 number = candidate;
-                let interrupt = Arc::new_cyclic(|me: &Weak<Self>| Self {
-                    descriptor: Arc::clone(&descriptor),
-                    library,
-                    number,
-                    counter: Arc::clone(&counter),
-                    listener: OnceLock::new(),
-                    export: OnceLock::new(),
-                    adder: OnceLock::new(),
-                    runner: OnceLock::new(),
-                    callers: Mutex::default(),
-                    me: me.clone(),
-                });
+                let interrupt = Self::new(library, &descriptor, &counter, number, None);
                 match interrupt.listen(kind.shared) {
                     Ok((listener, slot)) => {
                         let _ = interrupt.listener.set(listener);
@@ -116,18 +121,121 @@ impl LocalInterrupt {
                     Err(Error::InterruptUsed) => continue,
                     Err(error) => return Err(error),
                 }
-                if let Some(mut callback) = callback(handle) {
-                    let counter = Arc::clone(&counter);
-                    let thread = thread::spawn(c"bellwire-call", move || while counter.wait(None) == Taken::One && callback() == Action::Continue {});
-                    let thread = thread.inspect_err(|_| interrupt.stop_listening())?;
-                    let _ = interrupt.runner.set(Runner::new(thread));
-                }
+                interrupt.run(callback(handle)).inspect_err(|_| interrupt.stop_listening())?;
                 descriptor.hold();
                 return Ok(interrupt);
             }
             Err(Error::InterruptUsed)
         })?;
         Ok((handle, number))
+    }
+
+    fn new(library: &'static Library, descriptor: &Arc<Descriptor>, counter: &Arc<Counter>, number: u32, flag: Option<Flag>) -> Arc<Self> {
+        Arc::new_cyclic(|me: &Weak<Self>| Self {
+            descriptor: Arc::clone(descriptor),
+            library,
+            number,
+            counter: Arc::clone(counter),
+            listener: OnceLock::new(),
+            export: OnceLock::new(),
+            adder: OnceLock::new(),
+            runner: OnceLock::new(),
+            callers: Mutex::default(),
+            flag,
+            me: me.clone(),
+        })
+    }
+
+    /// Runs the program's callback, if it has one.
+    fn run(&self, callback: Option<InterruptCallback>) -> Result<(), Error> {
+        let Some(mut callback) = callback else { return Ok(()) };
+        let (counter, me) = (Arc::clone(&self.counter), self.me.clone());
+        let mut next = move || {
+            if counter.wait(None) != Taken::One {
+                return false;
+            }
+            // A later trigger is one that the program has not seen.
+            me.upgrade().into_iter().for_each(|interrupt| interrupt.look());
+            callback() == Action::Continue
+        };
+        let thread = thread::spawn(c"bellwire-call", move || while next() {})?;
+        let _ = self.runner.set(Runner::new(thread));
+        Ok(())
+    }
+
+    /// An interrupt by stores of others to a word of a segment, and gives its handle. A
+    /// conditional one is disabled.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::OffsetAlignment`]; [`Error::IllegalOperation`] for a segment
+    /// without memory, or of which this process is the second owner; [`Error::NoSpace`].
+    pub fn of_flag(
+        library: &'static Library,
+        segment: u64,
+        offset: usize,
+        is_conditional: bool,
+        callback: impl FnOnce(u64) -> Option<InterruptCallback>,
+    ) -> Result<u64, Error> {
+        let segment = library.get::<LocalSegment>(segment)?;
+        let counter = Arc::new(Counter::create(false)?);
+        library.insert(|handle| {
+            let flag = Flag { segment: Arc::downgrade(&segment), offset, is_conditional, seen: AtomicU32::new(FlagWord::DISABLED) };
+            let interrupt = Self::new(library, &segment.descriptor, &counter, 0, Some(flag));
+            segment.add_flag(offset, is_conditional, interrupt.me.clone())?;
+            interrupt.run(callback(handle))?;
+            interrupt.descriptor.hold();
+            Ok(interrupt)
+        })
+    }
+
+    /// Runs `f` on the word of a conditional flag, and with what it was when the program last
+    /// looked.
+    fn on_flag<R>(&self, f: impl FnOnce(FlagWord<'_>, &AtomicU32) -> R) -> Result<R, Error> {
+        let flag = self.flag.as_ref().filter(|flag| flag.is_conditional).ok_or(Error::IllegalOperation)?;
+        let memory = flag.segment.upgrade().ok_or(Error::NotConnected)?.memory().map_err(|_| Error::NotConnected)?;
+        Ok(f(flags::word(&memory, flag.offset)?, &flag.seen))
+    }
+
+    /// The program looks at what the flag tells of.
+    fn look(&self) {
+        // Relaxed, here and below: a note of the program's own threads; the word orders.
+        let _ = self.on_flag(|word, seen| seen.store(word.value(), Ordering::Relaxed));
+    }
+
+    /// Has the next trigger of the conditional flag interrupt.
+    ///
+    /// # Errors
+    /// [`Error::Race`]: it was triggered since the program last looked, so it stays as it is; the
+    /// program has looked now. [`Error::IllegalOperation`] for other interrupts;
+    /// [`Error::NotConnected`] if the segment was removed.
+    pub fn enable(&self) -> Result<(), Error> {
+        let enabled = self.on_flag(|word, seen| {
+            let result = word.enable(seen.load(Ordering::Relaxed));
+            seen.store(result.err().unwrap_or(0), Ordering::Relaxed);
+            result
+        })?;
+        enabled.map_err(|_| Error::Race)
+    }
+
+    /// Has no trigger of the conditional flag interrupt.
+    ///
+    /// # Errors
+    /// As [`enable`](Self::enable), but for [`Error::Race`].
+    pub fn disable(&self) -> Result<(), Error> {
+        self.on_flag(|word, seen| {
+            word.disable();
+            seen.store(FlagWord::DISABLED, Ordering::Relaxed);
+        })
+    }
+
+    /// Triggers of the conditional flag since it was enabled or disabled; the program has looked
+    /// now.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`]; as [`disable`](Self::disable).
+    pub fn triggers(&self) -> Result<u32, Error> {
+        self.look();
+        self.on_flag(|word, _| word.count())?.ok_or(Error::Overflow)
     }
 
     /// Has users of other hosts connect, if there is a way to them.
@@ -192,7 +300,10 @@ impl LocalInterrupt {
             return Err(Error::IllegalOperation);
         }
         match self.counter.wait(timeout) {
-            Taken::One => Ok(()),
+            Taken::One => {
+                self.look();
+                Ok(())
+            }
             Taken::Timeout => Err(Error::Timeout),
             Taken::Closed => Err(Error::Cancelled),
         }
@@ -239,6 +350,12 @@ impl Owner for LocalInterrupt {
     }
 }
 
+impl Triggered for LocalInterrupt {
+    fn triggered(&self) {
+        self.counter.add();
+    }
+}
+
 impl Export for LocalInterrupt {
     fn admit(&self, _: u32, _: u32) -> Result<(), Error> {
         Ok(())
@@ -254,7 +371,7 @@ impl Export for LocalInterrupt {
                 Handled::Done
             }
             Said::Is(_) => Handled::Done,
-            Said::Mapped(_) | Said::Data(_) => Handled::Nonsense,
+            Said::Mapped(_) | Said::Data(_) | Said::Flag(_) | Said::Store(..) => Handled::Nonsense,
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `auto_flush.rs` | stores through such maps leave by themselves |
 //! | `dma.rs`, `place.rs`, `mover.rs` | DMA queues, block transfers; their ends; the thread that copies |
 //! | `interrupt.rs`, `data_interrupt.rs` | interrupts without and with data |
+//! | `flags.rs`, `flag_map.rs` | stores to flags of a segment interrupt its owner |
 //! | `events.rs`, `reason.rs`, `thread.rs` | events that are waited for or called back |
 //! | `rendezvous.rs`, `service.rs`, `message.rs` | how processes find each other, and learn of deaths |
 //! | `nodes.rs` | node ids and addresses |
@@ -35,6 +36,8 @@ mod dma;
 mod error;
 mod events;
 mod far;
+mod flag_map;
+mod flags;
 mod handles;
 mod interrupt;
 mod library;

@@ -209,7 +209,13 @@ impl Library {
     pub(crate) fn add_stores(&self, of: Weak<dyn Stores>) {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.retain(|s| s.strong_count() > 0);
-        stores.push(of);
+        // Data leaves before what interrupts.
+        stores.insert(0, of);
+    }
+
+    /// The same of one that interrupts.
+    pub(crate) fn add_interrupting_stores(&self, of: Weak<dyn Stores>) {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push(of);
     }
 
     /// Sends what was stored through maps of other hosts' segments. Those whose peer is gone lose

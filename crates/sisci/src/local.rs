@@ -10,11 +10,12 @@
 use crate::error::Error;
 use crate::events::{Action, Events};
 use crate::far::{Export, ExportId, Handled, Name, Said, What};
+use crate::flags::{self, Flags, Triggered};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::mapped::{Mapped, tell_peer};
 use crate::memory::Memory;
-use crate::message::{Answer, Hello, Notice, Wish, segment_name};
+use crate::message::{Answer, Hello, Notice, Stored, Wish, segment_name};
 use crate::reason::Reason;
 use crate::rendezvous::{Deadline, Listener, Owner, call};
 use crate::service::{Heard, Peer, Source};
@@ -66,6 +67,7 @@ struct State {
     removed: bool,
     maps: usize,
     users: BTreeMap<u64, Arc<User>>,
+    flags: Flags,
     /// Users of other hosts, and whether they have it mapped.
     far_users: BTreeMap<u32, bool>,
 }
@@ -74,6 +76,21 @@ impl State {
     fn is_mapped_by_users(&self) -> bool {
         // Relaxed: under the lock.
         self.users.values().any(|user| user.mapped.load(Ordering::Relaxed)) || self.far_users.values().any(|is_mapped| *is_mapped)
+    }
+
+    /// A user has stored through a map that interrupts. A store that comes after the removal of the
+    /// segment has no effect.
+    fn stored(&self, stored: &Stored) -> Result<(), Error> {
+        self.memory.as_ref().map_or(Ok(()), |memory| self.flags.stored(memory, stored))
+    }
+
+    /// The same of a user of another host: the bytes are with its message.
+    fn store(&self, stored: &Stored, bytes: &[u8]) -> Result<(), Error> {
+        if let (Some(memory), Stored::Bytes(range)) = (&self.memory, stored) {
+            let offset = usize::try_from(range.start).map_err(|_| Error::OutOfRange)?;
+            memory.part(offset, bytes.len())?.copy_in(0, bytes)?;
+        }
+        self.stored(stored)
     }
 }
 
@@ -217,6 +234,25 @@ impl LocalSegment {
     /// Its memory.
     pub(crate) fn memory(&self) -> Result<Arc<Memory>, Error> {
         self.state().memory.clone().ok_or(Error::IllegalOperation)
+    }
+
+    /// Has stores of others to a word of it interrupt. A conditional flag is disabled.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::OffsetAlignment`]; [`Error::IllegalOperation`] without
+    /// memory, or for a second owner, which hears of no stores.
+    pub(crate) fn add_flag(&self, offset: usize, is_conditional: bool, interrupt: Weak<dyn Triggered>) -> Result<(), Error> {
+        if self.owner.is_some() {
+            return Err(Error::IllegalOperation);
+        }
+        let mut state = self.state();
+        let memory = state.memory.clone().ok_or(Error::IllegalOperation)?;
+        let word = flags::word(&memory, offset)?;
+        if is_conditional {
+            word.disable();
+        }
+        state.flags.add(offset, is_conditional, interrupt);
+        Ok(())
     }
 
     /// Counts a map of it.
@@ -442,6 +478,11 @@ impl LocalSegment {
                     user.mapped.store(notice == Notice::Mapped, Ordering::Relaxed);
                     self.left.notify_all();
                 }
+                Heard::Stored(stored) => {
+                    if state.stored(&stored).is_err() {
+                        break Reason::Lost;
+                    }
+                }
                 Heard::Said(Notice::Bye) => break Reason::Disconnect,
                 Heard::Said(_) | Heard::End => break Reason::Lost,
             }
@@ -521,6 +562,17 @@ impl Export for LocalSegment {
                     self.state().far_users.remove(&user);
                 }
                 self.events.post((reason, node));
+            }
+            Said::Flag(offset) => {
+                if self.state().stored(&Stored::Flag(offset)).is_err() {
+                    return Handled::Nonsense;
+                }
+            }
+            Said::Store(offset, bytes) => {
+                let stored = Stored::Bytes(offset..offset.saturating_add(bytes.len() as u64));
+                if self.state().store(&stored, bytes).is_err() {
+                    return Handled::Nonsense;
+                }
             }
             Said::Trigger | Said::Data(_) => return Handled::Nonsense,
         }

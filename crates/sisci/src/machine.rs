@@ -69,6 +69,10 @@ pub enum Word<'a> {
     Trigger,
     /// A data interrupt.
     Data(&'a [u8]),
+    /// A trigger of the flag at this offset.
+    Flag(u64),
+    /// Bytes to store at this offset, which interrupt.
+    Store(u64, &'a [u8]),
 }
 
 /// The news that users were told of their connections.
@@ -194,6 +198,8 @@ impl Machine {
             Word::Mapped(is_mapped) => (Head { value: is_mapped.into(), ..Head::of(Kind::Mapped) }, &[][..]),
             Word::Trigger => (Head::of(Kind::Trigger), &[][..]),
             Word::Data(data) => (Head::of(Kind::Data), data),
+            Word::Flag(offset) => (Head { words: [offset, 0, 0], ..Head::of(Kind::Flag) }, &[][..]),
+            Word::Store(offset, data) => (Head { words: [offset, 0, 0], ..Head::of(Kind::Store) }, data),
         };
         self.core.say(engine, link.0, &head, data);
         Ok(())

@@ -8,6 +8,7 @@
 
 use crate::auto_flush::{Stores, keep_fresh};
 use crate::error::Error;
+use crate::flag_map::FlagMap;
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::local::LocalSegment;
@@ -27,6 +28,7 @@ pub(crate) enum Shown {
     Local(Arc<LocalSegment>),
     Remote(Arc<RemoteSegment>),
     Far(Arc<Shadow>),
+    Flags(Arc<FlagMap>),
 }
 
 /// A part of a segment in the program's memory.
@@ -106,6 +108,21 @@ impl Map {
         Self::insert(library, Self { descriptor, view, shown: Shown::Remote(segment) })
     }
 
+    /// Maps a part of a remote segment so that stores interrupt the owner where it has flags:
+    /// conditional ones, which are stores in name only, or those of data.
+    ///
+    /// # Errors
+    /// As [`of_remote`](Self::of_remote), and [`Error::NotSupported`] if stores cannot be heard of.
+    pub fn of_flags(library: &'static Library, segment: u64, offset: usize, size: usize, conditional: bool, at: At) -> Result<(u64, *mut u8), Error> {
+        let segment = library.get::<RemoteSegment>(segment)?;
+        segment.check()?;
+        check(offset, size, segment.size())?;
+        let descriptor = Arc::clone(&segment.descriptor);
+        let (flags, view) = FlagMap::new(library, Arc::clone(&segment), (offset, size), conditional, at)?;
+        segment.map_made();
+        Self::insert(library, Self { descriptor, view, shown: Shown::Flags(flags) })
+    }
+
     fn insert(library: &'static Library, map: Self) -> Result<(u64, *mut u8), Error> {
         let base = map.view.base();
         map.descriptor.hold();
@@ -128,6 +145,13 @@ impl Map {
                 }
                 shadow.segment.map_gone();
             }
+            Shown::Flags(flags) => {
+                flags.close();
+                if let Ok(auto_flush) = library.auto_flush() {
+                    auto_flush.forget(&map.view.pages());
+                }
+                flags.segment.map_gone();
+            }
         }
         map.descriptor.release();
         Ok(())
@@ -147,6 +171,7 @@ impl Map {
             Shown::Local(_) => Ok(()),
             Shown::Remote(segment) => segment.check(),
             Shown::Far(shadow) => shadow.segment.check(),
+            Shown::Flags(flags) => flags.segment.check(),
         }
     }
 
@@ -156,7 +181,11 @@ impl Map {
     /// [`Error::TransferFailed`].
     pub fn flush(&self) -> Result<(), Error> {
         store_barrier();
-        if let Shown::Far(shadow) = &self.shown { shadow.flush() } else { Ok(()) }
+        match &self.shown {
+            Shown::Local(_) | Shown::Remote(_) => Ok(()),
+            Shown::Far(shadow) => shadow.flush(),
+            Shown::Flags(flags) => flags.flush_all(),
+        }
     }
 
     /// Fetches what the segment holds. Within a host it is there already.
@@ -183,6 +212,7 @@ impl Map {
             Shown::Local(_) => None,
             Shown::Remote(segment) => Some(segment),
             Shown::Far(shadow) => Some(&shadow.segment),
+            Shown::Flags(flags) => Some(&flags.segment),
         }
     }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many maps of a segment of another process there are here, and that its owner knows whether
-//! there are any: an owner removes a segment that nobody has mapped.
+//! What an owner is told of the maps of its segment in other processes: whether there are any, for
+//! an owner removes a segment that nobody has mapped; and of stores that interrupt.
 
-use crate::message::Notice;
+use crate::error::Error;
+use crate::message::{Notice, Stored};
 use crate::rendezvous::{Deadline, wait_for};
 use crate::service::Peer;
-use bellwire_memory::fd_passing;
+use bellwire_memory::{MemoryError, fd_passing};
 use rustix::event::PollFlags;
 use rustix::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,22 @@ impl Count {
         if is_mapped != self.told && tell(is_mapped) {
             self.told = is_mapped;
         }
+    }
+}
+
+/// Tells an owner of this host of a store; the bytes are there.
+///
+/// # Errors
+/// [`Error::WouldBlock`] if it does not read, even after a while if this call `waits`;
+/// [`Error::NotConnected`].
+pub(crate) fn tell_stored(owner: &Peer, stored: &Stored, waits: bool) -> Result<(), Error> {
+    if waits && !wait_for(owner.socket.as_fd(), PollFlags::OUT, Deadline::after(Some(PATIENCE))) {
+        return Err(Error::WouldBlock);
+    }
+    match fd_passing::send(owner.socket.as_fd(), &stored.bytes(), &[]) {
+        Ok(()) => Ok(()),
+        Err(MemoryError::WouldBlock) => Err(Error::WouldBlock),
+        Err(_) => Err(Error::NotConnected),
     }
 }
 

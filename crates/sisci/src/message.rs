@@ -3,9 +3,10 @@
 //! abstract names of those sockets. Each message that arrives is checked here.
 
 use crate::error::Error;
+use core::ops::Range;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SSCI");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of the longest message but data interrupts.
 pub const MESSAGE_MAX: usize = 32;
 
@@ -120,6 +121,42 @@ impl Notice {
     }
 }
 
+/// What a user has stored through a map whose stores interrupt: a message on a connection that
+/// stands, of 17 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A trigger of the flag at this offset, which the owner is to count.
+    Flag(u64),
+    /// Bytes of this range, which are there already.
+    Bytes(Range<u64>),
+}
+
+impl Stored {
+    /// As it is sent.
+    pub fn bytes(&self) -> [u8; 17] {
+        let (kind, words) = match self {
+            Self::Flag(offset) => (6, [*offset, 0]),
+            Self::Bytes(range) => (7, [range.start, range.end]),
+        };
+        let mut bytes = [kind; 17];
+        for (part, word) in bytes[1..].chunks_exact_mut(8).zip(words) {
+            part.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// From a user's bytes; `None` for nonsense.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let (kind, words) = bytes.split_first().filter(|_| bytes.len() == 17)?;
+        let word = |at: usize| words[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or_default();
+        match kind {
+            6 => Some(Self::Flag(word(0))),
+            7 => Some(Self::Bytes(word(0)..word(8))),
+            _ => None,
+        }
+    }
+}
+
 fn words<const W: usize, const B: usize>(words: [u32; W]) -> [u8; B] {
     let mut bytes = [0; B];
     for (part, word) in bytes.chunks_exact_mut(4).zip(words) {
@@ -180,6 +217,11 @@ mod tests {
             assert_eq!(Hello::parse(nonsense), Err(Error::IllegalParameter));
             assert!(Answer::parse(nonsense).is_err());
         }
+        for stored in [Stored::Flag(1 << 40), Stored::Bytes(5..u64::MAX)] {
+            assert_eq!(Stored::parse(&stored.bytes()), Some(stored.clone()));
+            assert_eq!(Stored::parse(&stored.bytes()[..16]), None);
+        }
+        assert_eq!((Stored::parse(&[8; 17]), Stored::parse(&[])), (None, None));
         assert_eq!((Notice::parse(&[3]), Notice::parse(&[6]), Notice::parse(&[1, 1])), (Some(Notice::Gone), None, None));
     }
 }

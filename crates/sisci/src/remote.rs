@@ -7,9 +7,9 @@ use crate::events::{Action, Events};
 use crate::far::{Far, Import, Link, Name, News, What, Writes};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
-use crate::mapped::{Mapped, tell_peer};
+use crate::mapped::{Mapped, tell_peer, tell_stored};
 use crate::memory::Memory;
-use crate::message::{Notice, Wish, segment_name};
+use crate::message::{Notice, Stored, Wish, segment_name};
 use crate::reason::Reason;
 use crate::rendezvous::{Deadline, call};
 use crate::service::{Heard, Peer, Source};
@@ -265,6 +265,19 @@ impl RemoteSegment {
         unsafe { far.write(link.id, source, offset, writes, waits) }
     }
 
+    /// Tells the owner of a store through a map that interrupts; `bytes` for an owner that does not
+    /// have them yet. The owner hears of stores in their order.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]: not now, even after a while if it `waits`; [`Error::NotConnected`].
+    pub(crate) fn tell_stored(&self, stored: &Stored, bytes: &[u8], waits: bool) -> Result<(), Error> {
+        match self.way.get() {
+            Some(Way::Here { peer, .. }) => tell_stored(peer, stored, waits),
+            Some(Way::Far { link, far }) => far.tell_stored(link.id, stored, bytes, waits),
+            None => Err(Error::NotConnected),
+        }
+    }
+
     /// Whether the owner does not answer for now.
     pub(crate) fn is_silent(&self) -> bool {
         // Acquire: pairs with the release in end().
@@ -353,7 +366,9 @@ impl Source for OwnerSource {
                 return;
             }
             Heard::Said(Notice::Gone) => segment.end(ENDED, (Reason::Disconnect, None)),
-            Heard::Said(Notice::Bye | Notice::Mapped | Notice::Unmapped) | Heard::End => segment.end(LOST, (Reason::Lost, Some(Error::NodeNotResponding))),
+            Heard::Said(Notice::Bye | Notice::Mapped | Notice::Unmapped) | Heard::Stored(_) | Heard::End => {
+                segment.end(LOST, (Reason::Lost, Some(Error::NodeNotResponding)))
+            }
         }
         segment.library.service.remove_peer(token, peer);
     }

@@ -3,7 +3,7 @@
 //! `epoll` and never runs code of the program.
 
 use crate::error::Error;
-use crate::message::{MESSAGE_MAX, Notice};
+use crate::message::{MESSAGE_MAX, Notice, Stored};
 use crate::thread;
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::fd_passing::{self, Socket};
@@ -51,7 +51,11 @@ impl Peer {
         // said before comes after that.
         for _ in 0..2 {
             match fd_passing::receive(self.socket.as_fd(), &mut bytes) {
-                Ok(received) => return Notice::parse(&bytes[..received.len]).map_or(Heard::End, Heard::Said),
+                Ok(received) => {
+                    let bytes = &bytes[..received.len];
+                    let said = Notice::parse(bytes).map(Heard::Said).or_else(|| Stored::parse(bytes).map(Heard::Stored));
+                    return said.unwrap_or(Heard::End);
+                }
                 // Is the process dead, with its socket open in a forked child?
                 Err(MemoryError::WouldBlock) if !self.is_dead() => return Heard::Nothing,
                 Err(_) => {}
@@ -66,10 +70,11 @@ impl Peer {
 }
 
 /// The result of listening to a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     Nothing,
     Said(Notice),
+    Stored(Stored),
     /// It has ended without a word, or said nonsense.
     End,
 }

@@ -274,8 +274,9 @@ impl Stores for Shadow {
         self.lock().watched = Some(pages);
     }
 
-    fn is_touched(&self, page: usize) {
-        self.touched().push(page);
+    fn is_touched(&self, at: usize, release: &dyn Fn()) {
+        self.touched().push(at / rustix::param::page_size());
+        release();
     }
 
     fn has_touched(&self) -> bool {
@@ -294,7 +295,7 @@ impl Drop for Shadow {
 }
 
 /// Protects these pages, which rise, of a range: neighbours at once.
-fn protect(watch: &WriteWatch, of: &Range<u64>, pages: &[usize]) {
+pub(crate) fn protect(watch: &WriteWatch, of: &Range<u64>, pages: &[usize]) {
     let size = rustix::param::page_size() as u64;
     for run in pages.chunk_by(|page, next| page + 1 == *next) {
         let begin = of.start + run[0] as u64 * size;

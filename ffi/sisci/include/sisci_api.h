@@ -276,6 +276,11 @@ void *SCIMapLocalSegment(sci_local_segment_t segment, sci_map_t *map, size_t off
 
 /* Maps a part of a remote segment: the owner's memory itself. Stores are visible to the owner at
 once, in program order; the map stays usable, but alone, when the owner is gone.
+  flags  those of SCIMapLocalSegment, and one of these, which interrupt the owner some 100 us
+         after a store, or with a flush (SCIRegisterInterruptFlag):
+         SCI_FLAG_CONDITIONAL_INTERRUPT_MAP: stores trigger conditional flags; loads have no
+         meaning. SCI_FLAG_UNCONDITIONAL_DATA_INTERRUPT_MAP: stores are stores.
+SCI_ERR_NOT_SUPPORTED: stores that interrupt cannot be heard of (no userfaultfd).
 SCI_ERR_OK; SCI_ERR_NOT_CONNECTED, SCI_ERR_NODE_NOT_RESPONDING: the connection has ended.
 Otherwise as SCIMapLocalSegment. */
 volatile void *SCIMapRemoteSegment(sci_remote_segment_t segment, sci_map_t *map, size_t offset, size_t size, void *addr,
@@ -455,6 +460,39 @@ void SCIDisconnectInterrupt(sci_remote_interrupt_t interrupt, unsigned int flags
 SCI_ERR_OK; SCI_ERR_NOT_CONNECTED: the owner is gone. */
 void SCITriggerInterrupt(sci_remote_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
 
+/* -------------------- interrupt flags */
+
+/* Creates an interrupt by stores of others to a word of a local segment, the flag. They store
+through a map of its place: with SCI_FLAG_CONDITIONAL_INTERRUPT_MAP to a conditional flag, with
+SCI_FLAG_UNCONDITIONAL_DATA_INTERRUPT_MAP to another one. SCIWaitForInterrupt waits for it, and
+SCIRemoveInterrupt removes it. Several before a wait are one.
+  offset    where the word of four bytes lies; a multiple of 4.
+  callback  with SCI_FLAG_USE_CALLBACK, runs for each.
+  flags     SCI_FLAG_CONDITIONAL_INTERRUPT: a store adds one to the word, in place of its value,
+            and interrupts if that was 0. The flag is disabled at first.
+SCI_ERR_OK; SCI_ERR_OUT_OF_RANGE; SCI_ERR_OFFSET_ALIGNMENT. SCI_ERR_ILLEGAL_OPERATION: an empty
+segment, or of another owner. */
+void SCIRegisterInterruptFlag(unsigned int localAdapterNo, sci_local_interrupt_t *interrupt, sci_local_segment_t segment,
+                              size_t offset, sci_cb_interrupt_t callback, void *callbackArg, unsigned int flags,
+                              sci_error_t *error);
+
+/* Has the next trigger of a conditional flag interrupt, and no later one.
+SCI_ERR_OK; SCI_ERR_COND_INT_RACE_PROBLEM: it was triggered since the interrupt was taken, or
+since the last of these calls; the flag stays as it is. Look at what it tells of, then try again.
+SCI_ERR_ILLEGAL_OPERATION: no conditional flag. SCI_ERR_NOT_CONNECTED: the segment is gone. */
+void SCIEnableConditionalInterrupt(sci_local_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
+
+/* Has no trigger interrupt; one that has come before may still do so.
+SCI_ERR_OK; SCI_ERR_ILLEGAL_OPERATION, SCI_ERR_NOT_CONNECTED: as above. */
+void SCIDisableConditionalInterrupt(sci_local_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
+
+/* The triggers since the flag was enabled or disabled. Stores of one process to the same flag
+within some 100 us are one.
+SCI_ERR_OK; SCI_ERR_OVERFLOW: more than can be counted. SCI_ERR_ILLEGAL_OPERATION,
+SCI_ERR_NOT_CONNECTED: as above. */
+void SCIGetConditionalInterruptTrigCounter(sci_local_interrupt_t interrupt, unsigned int *counter, unsigned int flags,
+                                           sci_error_t *error);
+
 /* -------------------- data interrupts */
 
 /* Creates a data interrupt. Each carries 1 to 4096 bytes; those of a sender come in order.
@@ -492,7 +530,7 @@ void SCITriggerDataInterrupt(sci_remote_data_interrupt_t interrupt, void *data, 
 /* -------------------- calls of hardware */
 
 /* These need hardware that is emulated nowhere here: addresses of a bus, registers of an adapter,
-stores that interrupt, devices of other hosts (SmartIO). SCI_ERR_NOT_SUPPORTED */
+devices of other hosts (SmartIO). SCI_ERR_NOT_SUPPORTED */
 void SCIAttachPhysicalMemory(sci_ioaddr_t ioaddress, void *address, unsigned int busNo, size_t size, sci_local_segment_t segment,
                              unsigned int flags, sci_error_t *error);
 void SCIConnectSCISpace(sci_desc_t sd, unsigned int localAdapterNo, sci_remote_segment_t *segment, sci_ioaddr_t address, size_t size,
@@ -505,13 +543,6 @@ unsigned int SCIGetLocalCSR(sci_desc_t sd, unsigned int localAdapterNo, unsigned
                             sci_error_t *error);
 void SCISetLocalCSR(sci_desc_t sd, unsigned int localAdapterNo, unsigned int CSROffset, unsigned int CSRValue, unsigned int flags,
                     sci_error_t *error);
-void SCIRegisterInterruptFlag(unsigned int localAdapterNo, sci_local_interrupt_t *interrupt, sci_local_segment_t segment,
-                              size_t offset, sci_cb_interrupt_t callback, void *callbackArg, unsigned int flags,
-                              sci_error_t *error);
-void SCIEnableConditionalInterrupt(sci_local_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
-void SCIDisableConditionalInterrupt(sci_local_interrupt_t interrupt, unsigned int flags, sci_error_t *error);
-void SCIGetConditionalInterruptTrigCounter(sci_local_interrupt_t interrupt, unsigned int *counter, unsigned int flags,
-                                           sci_error_t *error);
 void SCIphDmaEnqueue(sci_dma_queue_t dq, unsigned int size, sci_ioaddr_t local, sci_ioaddr_t remote, unsigned int flags,
                      sci_error_t *error);
 sci_dma_queue_state_t SCIphDmaStart(sci_dma_queue_t dq, sci_cb_dma_t callback, void *callbackArg, unsigned int flags,

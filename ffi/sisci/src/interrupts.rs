@@ -9,13 +9,17 @@ use core::ffi::c_void;
 
 const FIXED: Flags = 0x2;
 const SHARED: Flags = 0x4;
-/// Stores that interrupt: only an adapter can see stores.
+/// Of a flag of a segment: stores to it are triggers.
 const CONDITIONAL: Flags = 0x8;
 const COUNTING: Flags = 0x20;
 const SHARE_EXTERNAL: Flags = 0x40;
 
 type InterruptFunction = extern "C" fn(*mut c_void, Handle, u32) -> u32;
 type DataFunction = extern "C" fn(*mut c_void, Handle, *mut c_void, u32, u32) -> u32;
+
+fn run(function: Option<InterruptFunction>, argument: Argument, handle: u64) -> Option<InterruptCallback> {
+    function.map(|f| Box::new(move || action(f(argument.pointer(), handle as Handle, 0))) as InterruptCallback)
+}
 
 calls! {
     fn SCICreateInterrupt(descriptor: Handle, interrupt: Out<Handle>, adapter_number: u32, number: Out<u32>, function: Option<InterruptFunction>, argument: Argument, flags: Flags, error: ErrorOut) {
@@ -29,12 +33,39 @@ calls! {
             adapter(adapter_number)?;
             let chosen = if flags & FIXED != 0 { Some(number.get()?) } else { None };
             let kind = InterruptKind { number: chosen, shared: flags & SHARED != 0, counts: flags & COUNTING != 0 };
-            let make = |handle: u64| function.map(|f| Box::new(move || action(f(argument.pointer(), handle as Handle, 0))) as InterruptCallback);
-            let (handle, given) = LocalInterrupt::create(library, descriptor as u64, kind, make)?;
+            let (handle, given) = LocalInterrupt::create(library, descriptor as u64, kind, |handle| run(function, argument, handle))?;
             number.set(given)?;
             interrupt.set(handle as Handle)
         };
         end(error, (), create());
+    }
+
+    fn SCIRegisterInterruptFlag(adapter_number: u32, interrupt: Out<Handle>, segment: Handle, offset: usize, function: Option<InterruptFunction>, argument: Argument, flags: Flags, error: ErrorOut) {
+        let register = || {
+            check(flags, USE_CALLBACK | CONDITIONAL, 0, 0)?;
+            interrupt.need()?;
+            let function = callback(flags, function)?;
+            adapter(adapter_number)?;
+            interrupt.set(LocalInterrupt::of_flag(current()?, segment as u64, offset, flags & CONDITIONAL != 0, |handle| run(function, argument, handle))? as Handle)
+        };
+        end(error, (), register());
+    }
+
+    fn SCIEnableConditionalInterrupt(interrupt: Handle, flags: Flags, error: ErrorOut) {
+        end(error, (), check(flags, 0, 0, 0).and_then(|()| current()?.get::<LocalInterrupt>(interrupt as u64)?.enable()));
+    }
+
+    fn SCIDisableConditionalInterrupt(interrupt: Handle, flags: Flags, error: ErrorOut) {
+        end(error, (), check(flags, 0, 0, 0).and_then(|()| current()?.get::<LocalInterrupt>(interrupt as u64)?.disable()));
+    }
+
+    fn SCIGetConditionalInterruptTrigCounter(interrupt: Handle, counter: Out<u32>, flags: Flags, error: ErrorOut) {
+        let get = || {
+            check(flags, 0, 0, 0)?;
+            counter.need()?;
+            counter.set(current()?.get::<LocalInterrupt>(interrupt as u64)?.triggers()?)
+        };
+        end(error, (), get());
     }
 
     fn SCIRemoveInterrupt(interrupt: Handle, flags: Flags, error: ErrorOut) {

@@ -9,8 +9,11 @@ use core::ffi::c_void;
 
 const FIXED: Flags = 0x1;
 const READ_ONLY: Flags = 0x2;
-/// A store that is an atomic addition, or that interrupts: only an adapter can see stores.
-const OF_ADAPTERS: Flags = 0x4 | 0x8 | 0x10;
+/// Loads that are atomic additions: nothing here sees each load.
+const LOCK_OPERATION: Flags = 0x4;
+/// Stores that interrupt: as triggers of conditional flags, or with their data.
+const CONDITIONAL: Flags = 0x8;
+const UNCONDITIONAL: Flags = 0x10;
 /// Hints to adapters and caches, which mean nothing here.
 const HINTS: Flags = 0x80 | 0x800 | 0x2000 | 0x0800_0000;
 const NO_FLUSH: Flags = 0x1;
@@ -25,8 +28,8 @@ struct How {
     at: At,
 }
 
-fn how(hint: Memory, flags: Flags) -> Result<How, Error> {
-    check(flags, FIXED | READ_ONLY | HINTS, OF_ADAPTERS, 0)?;
+fn how(hint: Memory, flags: Flags, more: Flags) -> Result<How, Error> {
+    check(flags, FIXED | READ_ONLY | HINTS | more, LOCK_OPERATION | CONDITIONAL & !more | UNCONDITIONAL & !more, 0)?;
     let access = if flags & READ_ONLY != 0 { Access::ReadOnly } else { Access::ReadWrite };
     let at = if flags & FIXED != 0 { At::Exactly(hint.address()) } else { At::Anywhere };
     Ok(How { access, at })
@@ -51,7 +54,7 @@ fn flush(sequence: Handle) {
 calls! {
     fn SCIMapLocalSegment(segment: Handle, map: Out<Handle>, offset: usize, size: usize, hint: Memory, flags: Flags, error: ErrorOut) -> *mut c_void {
         let make = || {
-            let how = how(hint, flags)?;
+            let how = how(hint, flags, 0)?;
             map.need()?;
             let (handle, base) = Map::of_local(current()?, segment as u64, offset, size, how.access, how.at)?;
             map.set(handle as Handle)?;
@@ -62,9 +65,14 @@ calls! {
 
     fn SCIMapRemoteSegment(segment: Handle, map: Out<Handle>, offset: usize, size: usize, hint: Memory, flags: Flags, error: ErrorOut) -> *mut c_void {
         let make = || {
-            let how = how(hint, flags)?;
+            let how = how(hint, flags, CONDITIONAL | UNCONDITIONAL)?;
             map.need()?;
-            let (handle, base) = Map::of_remote(current()?, segment as u64, offset, size, how.access, how.at)?;
+            let (library, segment) = (current()?, segment as u64);
+            let (handle, base) = match flags & (CONDITIONAL | UNCONDITIONAL) {
+                0 => Map::of_remote(library, segment, offset, size, how.access, how.at)?,
+                one @ (CONDITIONAL | UNCONDITIONAL) if how.access == Access::ReadWrite => Map::of_flags(library, segment, offset, size, one == CONDITIONAL, how.at)?,
+                _ => return Err(Error::IllegalFlag),
+            };
             map.set(handle as Handle)?;
             Ok(base.cast())
         };

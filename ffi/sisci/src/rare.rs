@@ -33,22 +33,6 @@ calls! {
         not_supported(error);
     }
 
-    fn SCIRegisterInterruptFlag(_adapter: u32, _interrupt: Out<Handle>, _segment: Handle, _offset: usize, _callback: Memory, _argument: Argument, _flags: Flags, error: ErrorOut) {
-        not_supported(error);
-    }
-
-    fn SCIEnableConditionalInterrupt(_interrupt: Handle, _flags: Flags, error: ErrorOut) {
-        not_supported(error);
-    }
-
-    fn SCIDisableConditionalInterrupt(_interrupt: Handle, _flags: Flags, error: ErrorOut) {
-        not_supported(error);
-    }
-
-    fn SCIGetConditionalInterruptTrigCounter(_interrupt: Handle, _counter: Out<u32>, _flags: Flags, error: ErrorOut) {
-        not_supported(error);
-    }
-
     fn SCIphDmaEnqueue(_queue: Handle, _size: u32, _local: u64, _remote: u64, _flags: Flags, error: ErrorOut) {
         not_supported(error);
     }

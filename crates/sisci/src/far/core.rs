@@ -259,12 +259,14 @@ impl Core {
             (_, None) => return self.over(engine, id, Death::Misbehaved),
             (Kind::Mapped, Some(object)) => object.hear(id.raw(), node, Said::Mapped(head.value != 0)),
             (Kind::Trigger, Some(object)) => object.hear(id.raw(), node, Said::Trigger),
-            (Kind::Data, Some(object)) => {
+            (Kind::Flag, Some(object)) => object.hear(id.raw(), node, Said::Flag(head.words[0])),
+            (Kind::Data | Kind::Store, Some(object)) => {
                 let len = lies.1 - HEAD_BYTES;
                 // SAFETY: the message is readable where it lies, for as many bytes; there is room:
                 // its length was checked (`Head::parse`). The peer may be writing it (B2).
                 unsafe { bytes::copy(data.as_mut_ptr(), lies.0.add(HEAD_BYTES), len) };
-                object.hear(id.raw(), node, Said::Data(&data[..len]))
+                let data = &data[..len];
+                object.hear(id.raw(), node, if head.kind == Kind::Data { Said::Data(data) } else { Said::Store(head.words[0], data) })
             }
             _ => Handled::Nonsense,
         };

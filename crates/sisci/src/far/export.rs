@@ -25,6 +25,10 @@ pub(crate) enum Said<'a> {
     Trigger,
     /// A data interrupt.
     Data(&'a [u8]),
+    /// The flag at this offset of the segment is triggered.
+    Flag(u64),
+    /// Bytes to store from this offset of the segment on, which interrupt.
+    Store(u64, &'a [u8]),
     /// It has left ([`Reason::Disconnect`]), or is lost; it is silent, or answers again.
     Is(Reason),
 }

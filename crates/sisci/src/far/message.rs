@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages between hosts. Each is a head of five words, and only a data interrupt has more. A peer
-//! may write anything, so each is checked.
+//! Messages between hosts. Each is a head of five words; only a data interrupt and stored bytes
+//! have more. A peer may write anything, so each is checked.
 //!
 //! ```text
 //! word 0: kind (low half), value   word 1: messages of the peer that are handled   2..4: words
@@ -9,7 +9,7 @@
 use crate::message::DATA_MAX;
 
 /// What both ends state when they connect: the version of these messages.
-pub(crate) const VERSION: u64 = 0x7369_7363_6900_0001;
+pub(crate) const VERSION: u64 = 0x7369_7363_6900_0002;
 /// Messages of one peer that wait in the inbox: a peer that keeps the rules has fewer.
 pub(crate) const LIMIT: u32 = 1024;
 /// Words of a head.
@@ -38,9 +38,14 @@ pub(crate) enum Kind {
     Data = 7,
     /// User: it leaves, and all that it has said has come. The owner ends the connection.
     Bye = 8,
+    /// User: the flag of an interrupt is triggered; its offset.
+    Flag = 9,
+    /// User: bytes to store, which interrupt; their offset.
+    Store = 10,
 }
 
-const KINDS: [Kind; 8] = [Kind::Answer, Kind::Unavailable, Kind::Count, Kind::Mapped, Kind::Fence, Kind::Trigger, Kind::Data, Kind::Bye];
+const KINDS: [Kind; 10] =
+    [Kind::Answer, Kind::Unavailable, Kind::Count, Kind::Mapped, Kind::Fence, Kind::Trigger, Kind::Data, Kind::Bye, Kind::Flag, Kind::Store];
 
 /// A message but for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +81,7 @@ impl Head {
         let [first, handled, rest @ ..] = words.first_chunk::<WORDS>()?.map(u64::from_le);
         let kind = *KINDS.get((first as u32).checked_sub(1)? as usize)?;
         let fits = match kind {
-            Kind::Data => (HEAD_BYTES + 1..=HEAD_BYTES + DATA_MAX).contains(&length),
+            Kind::Data | Kind::Store => (HEAD_BYTES + 1..=HEAD_BYTES + DATA_MAX).contains(&length),
             _ => length == HEAD_BYTES,
         };
         fits.then_some(Self { kind, value: (first >> 32) as u32, handled: u32::try_from(handled).ok()?, words: rest })
@@ -95,14 +100,14 @@ mod tests {
     fn there_and_back_and_nonsense() {
         for kind in KINDS {
             let head = Head { value: 77, handled: u32::MAX, words: [1, u64::MAX, 3], ..Head::of(kind) };
-            let more = usize::from(kind == Kind::Data);
+            let more = usize::from(matches!(kind, Kind::Data | Kind::Store));
             assert_eq!(Head::parse(&words(&head.bytes()), HEAD_BYTES + more), Some(head));
             for length in [0, HEAD_BYTES - 1, HEAD_BYTES + 1 - more, HEAD_BYTES + DATA_MAX + 1] {
                 assert_eq!(Head::parse(&words(&head.bytes()), length), None, "{kind:?} {length}");
             }
         }
         let good = words(&Head::of(Kind::Fence).bytes());
-        for (at, word) in [(0, 0), (0, 9), (0, u64::MAX), (1, 1 << 32)] {
+        for (at, word) in [(0, 0), (0, 11), (0, u64::MAX), (1, 1 << 32)] {
             let mut bad = good.clone();
             bad[at] = word;
             assert_eq!(Head::parse(&bad, HEAD_BYTES), None);
