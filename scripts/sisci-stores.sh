@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# sisci-stores.sh TESTS LIBDIR [UNIT]: what a store
-# through a map of another host costs, by the size of the map and by how stores are found: system
-# calls for each store that leaves with a flush, or by itself (every 5 ms), and the instructions of
-# a look at a page (UNIT: the unit tests of bellwire-memory as built by cargo test --release). Times
-# are not measured, so that a busy machine does not matter much.
+# sisci-stores.sh TESTS LIBDIR [UNIT]: what a store through a map of another host costs, by the
+# size of the map and by how stores are found: system calls for each store that leaves with a
+# flush, or by itself (every 5 ms), and the instructions of a look at a page (UNIT: the unit tests
+# of bellwire-memory as built by cargo test --release); and the processor time that keeps a map
+# fresh (loads=). No other time is measured, so that a busy machine does not matter much.
 command -v strace >/dev/null || { echo "SKIPPED stores: no strace"; exit 0; }
 tests=$(cd "$1" && pwd) unit=${3:-} || exit 1
 . "$(dirname "$0")/two-hosts.sh" "$1" "$2"
@@ -33,6 +33,16 @@ for bytes in 65536 1048576; do
                 awk -v a="${base[i]}" -v b="${all[i]}" -v n=$rounds -v own=$((i == 1 ? own : 0)) 'BEGIN { printf " %8.2f", (b - a) / n - own }'
             done
             echo
+        done
+    done
+done
+# Maps that are kept fresh: page by page when they are touched, or as a whole.
+printf '\n%-8s %-9s %-6s %s\n' loads "map, KiB" "" "processor time, ms a second"
+for bytes in 65536 1048576; do
+    for way in touched:loads=2000 whole:loads=2000,stores=compare; do
+        for how in idle polls; do
+            printf '%-8s %-9s %-6s ' "${way%%:*}" $((bytes / 1024)) $how
+            on "$b" env BELLWIRE_SISCI="${way#*:}" "$tests/hosts" loads 4 $bytes $how || bad "loads: $way $how"
         done
     done
 done

@@ -4,7 +4,8 @@
  * owner offers: connecting, transfers of all kinds, maps, interrupts, errors, the removal of a
  * segment. `hosts waiter NODE` connects and waits until the owner is lost, then until another one
  * answers; `hosts worker NODE` works until it is killed.
- * `hosts stores NODE BYTES ROUNDS flush|self` stores words (`scripts/sisci-stores.sh`).
+ * `hosts stores NODE BYTES ROUNDS flush|self` stores words, `hosts loads NODE BYTES polls|idle`
+ * loads them (`scripts/sisci-stores.sh`).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -198,6 +199,12 @@ static void transfers(sci_remote_segment_t r) {
     CHECK(half != NULL);
     OK(SCITransferBlock(rmap, 40, map, 80, 4000, 0, &e));
     CHECK(at[20] == 0 && at[1019] == 999);
+    /* Memory that is a map itself: it may have to be fetched meanwhile. */
+    OK(SCIMemCpy(q, (void *)&rat[2048], rmap, 40, 4000, SCI_FLAG_ERROR_CHECK, &e));
+    CHECK_SAME(memcmp((void *)&rat[10], (void *)&rat[2048], 4000), 0);
+    OK(SCIStartDmaTransferMem(dq, (void *)&rat[4096], r, 4000, 40, NULL, NULL, SCI_FLAG_DMA_WAIT, &e));
+    OK(SCIMemCpy(q, (void *)&rat[8192], rmap, 40, 4000, SCI_FLAG_BLOCK_READ, &e));
+    CHECK_SAME(memcmp((void *)&rat[8192], (void *)&rat[4096], 4000), 0);
     GIVES(SCITransferBlock(rmap, 40, part, 80, 4000, 0, &e), SCI_ERR_ACCESS);
     GIVES(SCIMemCpy(NULL, there, part, 0, 8, 0, &e), SCI_ERR_ACCESS);
     GIVES(SCIMemCpy(q, there, rmap, SIZE - 8, 16, 0, &e), SCI_ERR_OUT_OF_RANGE);
@@ -254,8 +261,18 @@ static void by_themselves(volatile uint32_t *at, sci_local_data_interrupt_t back
     OK(SCIWaitForDataInterrupt(back, answer, &length, 60000, 0, &e));
     CHECK(length == 6 && memcmp(answer, "copied", 6) == 0);
     /* Loads of which nobody says that they are to be fresh. */
-    if (getenv("BELLWIRE_SISCI") && strstr(getenv("BELLWIRE_SISCI"), "loads="))
+    if (getenv("BELLWIRE_SISCI") && strstr(getenv("BELLWIRE_SISCI"), "loads=")) {
         while (at[SHOWN] != 0x62626262u) usleep(50);
+        /* With nobody who loads, nothing is fetched. */
+        unsigned long before = sleeps_of("bellwire-fetch"), after = before + 1;
+        CHECK(before != ~0ul);
+        for (int tries = 0; !compares && before != after && tries < 20; tries++) {
+            before = sleeps_of("bellwire-fetch");
+            usleep(200000);
+            after = sleeps_of("bellwire-fetch");
+        }
+        CHECK(compares || before == after);
+    }
     /* With nothing to send, nobody wakes up. The last rounds may be late on a busy machine. */
     unsigned long before = sleeps_of("bellwire-flush"), after = before + 1;
     CHECK(before != ~0ul);
@@ -442,6 +459,35 @@ static int stores(unsigned int node, size_t bytes, int rounds, int flushes) {
     return check_end();
 }
 
+static double seconds_of(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/*
+ * Has a map of so many bytes kept fresh (BELLWIRE_SISCI=loads=..) for two seconds, while it loads a
+ * word each millisecond, or nothing: the processor time of all threads, in ms a second.
+ */
+static int loads(unsigned int node, size_t bytes, int polls) {
+    sci_remote_segment_t r = NULL;
+    sci_map_t map = NULL;
+    uint32_t sum = 0;
+    OK(SCIConnectSegment(sd, &r, node, 1, 0, NULL, NULL, 30000, 0, &e));
+    volatile uint32_t *at = SCIMapRemoteSegment(r, &map, 0, bytes, NULL, 0, &e);
+    if (!at) exit(7);
+    double began = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    while (seconds_of(CLOCK_MONOTONIC) < began + 2) {
+        usleep(polls ? 1000 : 100000);
+        if (polls) sum += at[7];
+    }
+    used = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - used;
+    printf("%.1f\n", used * 1e3 / (seconds_of(CLOCK_MONOTONIC) - began));
+    OK(SCIUnmapSegment(map, 0, &e));
+    OK(SCIDisconnectSegment(r, 0, &e));
+    return sum == 1;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) return 2;
     unsigned int node = argc > 2 ? (unsigned int)atoi(argv[2]) : 0;
@@ -451,6 +497,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "user") == 0) return user(node);
     if (strcmp(argv[1], "waiter") == 0) return waiter(node);
     if (strcmp(argv[1], "stores") == 0 && argc == 6) return stores(node, (size_t)atol(argv[3]), atoi(argv[4]), strcmp(argv[5], "flush") == 0);
+    if (strcmp(argv[1], "loads") == 0 && argc == 5) return loads(node, (size_t)atol(argv[3]), strcmp(argv[4], "polls") == 0);
     if (strcmp(argv[1], "worker") == 0) return worker(node, argc > 3 ? atoi(argv[3]) : 0);
     return 2;
 }

@@ -126,7 +126,7 @@ impl UnmapWatch {
     pub fn watch(&self, pages: &Range<u64>) -> bool {
         // It changes nothing that the program could see but the time that unmapping takes: nothing
         // is ever write-protected.
-        self.fd.register(pages, Mode::WriteProtected)
+        self.fd.register(pages, &[Mode::WriteProtected])
     }
 
     /// Where a reader begins.

@@ -23,6 +23,8 @@ pub enum Mode {
     Missing = 1,
     /// A thread that writes a page which was protected waits.
     WriteProtected = 2,
+    /// A thread that touches a page of shared memory which is there, but not mapped, waits.
+    Hidden = 4,
 }
 
 /// What a kernel can do beyond waiting for missing pages.
@@ -33,6 +35,8 @@ pub mod feature {
     pub const EVENT_REMAP: u64 = 1 << 2;
     /// An event when memory is unmapped.
     pub const EVENT_UNMAP: u64 = 1 << 6;
+    /// [`Mode::Hidden`] (Linux 5.14).
+    pub const MINOR_SHMEM: u64 = 1 << 10;
     /// The address of a fault is that of the access, not of its page (Linux 5.18).
     pub const EXACT_ADDRESS: u64 = 1 << 11;
     /// Protection of shared memory and of huge pages (Linux 5.19).
@@ -44,6 +48,8 @@ pub mod feature {
 const API: u64 = 0xaa;
 const USER_MODE_ONLY: u32 = 1;
 const EVENT_PAGEFAULT: u8 = 0x12;
+const FAULT_MINOR: u64 = 4;
+const CONTINUE_PROTECTED: u64 = 2;
 const EVENT_REMAP: u8 = 0x14;
 const EVENT_REMOVE: u8 = 0x15;
 const EVENT_UNMAP: u8 = 0x16;
@@ -71,12 +77,20 @@ struct Protect {
 }
 
 #[repr(C)]
+struct Continue {
+    start: u64,
+    length: u64,
+    mode: u64,
+    mapped: i64,
+}
+
+#[repr(C)]
 struct Wake {
     start: u64,
     length: u64,
 }
 
-const _: () = assert!(size_of::<Protect>() == 24 && size_of::<Wake>() == 16);
+const _: () = assert!(size_of::<Protect>() == 24 && size_of::<Continue>() == 32 && size_of::<Wake>() == 16);
 const _: () = assert!(size_of::<Hello>() == 24 && size_of::<Register>() == 32 && size_of::<Message>() == 32);
 
 /// An event: its kind in the first byte; two or three words, of which the first says where.
@@ -91,6 +105,11 @@ impl Message {
     /// The address at which a thread waits.
     pub fn fault(&self) -> Option<u64> {
         (self.head.to_ne_bytes()[0] == EVENT_PAGEFAULT).then_some(self.words[1])
+    }
+
+    /// Whether the thread waits for a page that is hidden.
+    pub fn is_hidden(&self) -> bool {
+        self.words[0] & FAULT_MINOR != 0
     }
 
     /// The range that is no longer mapped, or is other memory now.
@@ -125,8 +144,9 @@ impl Userfault {
 
     /// Watches the pages of a range, from now on and until they are unmapped. `false`: they cannot
     /// be watched, or not all of them.
-    pub fn register(&self, pages: &Range<u64>, mode: Mode) -> bool {
-        let mut register = Register { start: pages.start, length: pages.end - pages.start, mode: mode as u64, ioctls: 0 };
+    pub fn register(&self, pages: &Range<u64>, modes: &[Mode]) -> bool {
+        let mode = modes.iter().fold(0, |all, mode| all | *mode as u64);
+        let mut register = Register { start: pages.start, length: pages.end - pages.start, mode, ioctls: 0 };
         // SAFETY: the number and the shape of UFFDIO_REGISTER. By itself it changes no memory: at
         // most a thread waits that touches a page which is missing.
         unsafe { ioctl(&self.0, Updater::<{ opcode::read_write::<Register>(0xaa, 0x00) }, Register>::new(&mut register)) }.is_ok()
@@ -139,6 +159,29 @@ impl Userfault {
         // SAFETY: the number and the shape of UFFDIO_WRITEPROTECT. It changes no memory: at most a
         // thread waits that stores.
         unsafe { ioctl(&self.0, Updater::<{ opcode::read_write::<Protect>(0xaa, 0x06) }, Protect>::new(&mut protect)) }.is_ok()
+    }
+
+    /// Maps pages that are watched ([`Mode::Hidden`]), with the memory that they have; threads that
+    /// wait for them go on. Whether they are protected from stores, if that was asked for (it takes
+    /// Linux 6.4).
+    pub fn show(&self, pages: &Range<u64>, mut protected: bool) -> bool {
+        let page = rustix::param::page_size() as u64;
+        let mut begin = pages.start;
+        while begin < pages.end {
+            let mode = if protected { CONTINUE_PROTECTED } else { 0 };
+            let mut show = Continue { start: begin, length: pages.end - begin, mode, mapped: 0 };
+            // SAFETY: the number and the shape of UFFDIO_CONTINUE. It changes no memory: pages
+            // become accessible that the mapping has.
+            let shown = unsafe { ioctl(&self.0, Updater::<{ opcode::read_write::<Continue>(0xaa, 0x07) }, Continue>::new(&mut show)) };
+            if protected && shown == Err(rustix::io::Errno::INVAL) {
+                (protected, begin) = (false, pages.start);
+                continue;
+            }
+            // It stops at a page that is mapped already.
+            begin += u64::try_from(show.mapped).unwrap_or(0).max(page);
+        }
+        self.wake(pages);
+        protected
     }
 
     /// Threads that wait at these pages try again.

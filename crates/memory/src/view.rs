@@ -116,6 +116,18 @@ impl View {
         first as u64..end as u64
     }
 
+    /// Unmaps some of its [`pages`](Self::pages), by number: the next access maps each again, or
+    /// waits if they are watched for that. The memory stays as it is.
+    pub fn hide(&self, pages: Range<usize>) {
+        let (page, all) = (rustix::param::page_size(), self.pages());
+        let begin = (all.start as usize).saturating_add(pages.start.saturating_mul(page));
+        let end = (all.start as usize).saturating_add(pages.end.saturating_mul(page)).min(all.end as usize);
+        if begin < end {
+            // SAFETY: V1: pages of the view, of shared memory: they are mapped anew from the memfd.
+            let _ = unsafe { rustix::mm::madvise(begin as *mut c_void, end - begin, rustix::mm::Advice::LinuxDontNeed) };
+        }
+    }
+
     /// Bytes asked for.
     pub fn len(&self) -> usize {
         self.len

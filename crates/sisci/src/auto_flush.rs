@@ -15,11 +15,12 @@
 //! Where stores cannot be heard of (`stores=compare`, or no `userfaultfd`), the flush thread
 //! compares whole maps, at growing pauses while nothing is found.
 //!
-//! With `loads=`, maps are fetched again and again by a thread of each.
+//! With `loads=`, pages are hidden, and fetched when they are touched (`fresh.rs`); where threads
+//! cannot wait for pages, maps are fetched again and again by a thread of each.
 
 use crate::error::Error;
 use crate::thread;
-use bellwire_memory::write_watch::WriteWatch;
+use bellwire_memory::write_watch::{Fault, WriteWatch};
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -74,6 +75,11 @@ pub(crate) trait Stores: Send + Sync {
     /// `release` was called. The caller's thread may wait for a look at the pages, but never for
     /// the network.
     fn is_touched(&self, at: usize, release: &dyn Fn());
+
+    /// A thread waits for a hidden page, so many bytes behind the begin of the pages.
+    fn is_wanted(&self, at: usize) {
+        let _ = at;
+    }
 
     /// Whether pages were touched since the last look.
     fn has_touched(&self) -> bool;
@@ -163,7 +169,7 @@ impl AutoFlush {
     }
 
     /// The same, where it finds the stores to maps of other hosts.
-    fn watch_of_stores(&self) -> Option<&WriteWatch> {
+    pub fn watch_of_stores(&self) -> Option<&WriteWatch> {
         self.watch().filter(|_| self.finds_by_pages.get() == Some(&true))
     }
 
@@ -190,6 +196,17 @@ impl AutoFlush {
         false
     }
 
+    /// Has threads wait for pages of a map that are hidden. `false`: they cannot.
+    pub fn follow_hidden(&self, map: &Arc<dyn Stores>, pages: Range<u64>) -> bool {
+        let Some(watch) = self.watch_of_stores() else { return false };
+        locked(&self.watched).insert(pages.start, (pages.end, Arc::downgrade(map)));
+        let is_watched = watch.watch_hidden(&pages);
+        if !is_watched {
+            self.forget(&pages);
+        }
+        is_watched
+    }
+
     /// The view is about to be unmapped.
     pub fn forget(&self, pages: &Range<u64>) {
         let was_watched = locked(&self.watched).remove(&pages.start).is_some();
@@ -200,7 +217,7 @@ impl AutoFlush {
     }
 
     /// A map has something to send.
-    fn rouse(&self, map: &Arc<dyn Stores>) {
+    pub fn rouse(&self, map: &Arc<dyn Stores>) {
         let mut work = locked(&self.work);
         if !work.maps.iter().any(|of| core::ptr::addr_eq(of.as_ptr(), Arc::as_ptr(map))) {
             work.maps.push(Arc::downgrade(map));
@@ -213,17 +230,20 @@ impl AutoFlush {
         let Some(watch) = self.watch() else { return };
         let page = rustix::param::page_size() as u64;
         loop {
-            watch.wait(|address| {
+            watch.wait(|fault| {
+                let (Fault::Store(address) | Fault::Hidden(address)) = fault;
                 let at = address & !(page - 1);
                 let found = locked(&self.watched).range(..=at).next_back().map(|(first, (end, of))| (*first..*end, of.upgrade()));
-                if let Some((pages, Some(map))) = found
-                    && pages.contains(&at)
-                {
-                    // Noted before the store: a flush that comes after it knows the page.
-                    map.is_touched((address - pages.start) as usize, &|| watch.release(&(at..at + page)));
-                    self.rouse(&map);
-                } else {
-                    watch.release(&(at..at + page));
+                let found = found.and_then(|(pages, map)| Some((address - pages.start, map.filter(|_| pages.contains(&at))?)));
+                match (fault, found) {
+                    (Fault::Store(_), Some((place, map))) => {
+                        // Noted before the store: a flush that comes after it knows the page.
+                        map.is_touched(place as usize, &|| watch.release(&(at..at + page)));
+                        self.rouse(&map);
+                    }
+                    (Fault::Hidden(_), Some((place, map))) => map.is_wanted(place as usize),
+                    (Fault::Store(_), None) => watch.release(&(at..at + page)),
+                    (Fault::Hidden(_), None) => _ = watch.show(&(at..at + page), false),
                 }
             });
         }

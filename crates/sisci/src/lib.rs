@@ -13,7 +13,7 @@
 //! | `handles.rs` | handles are checked numbers |
 //! | `local.rs`, `remote.rs`, `memory.rs`, `mapped.rs` | segments and connections to them |
 //! | `map.rs`, `shadow.rs` | maps, sequences, copies through maps; maps of other hosts' segments |
-//! | `auto_flush.rs` | stores through such maps leave by themselves |
+//! | `auto_flush.rs`, `fresh.rs` | stores through such maps leave by themselves; loads fetch pages |
 //! | `dma.rs`, `place.rs`, `mover.rs` | DMA queues, block transfers; their ends; the thread that copies |
 //! | `interrupt.rs`, `data_interrupt.rs` | interrupts without and with data |
 //! | `flags.rs`, `flag_map.rs` | stores to flags of a segment interrupt its owner |
@@ -38,6 +38,7 @@ mod events;
 mod far;
 mod flag_map;
 mod flags;
+mod fresh;
 mod handles;
 mod interrupt;
 mod library;

@@ -34,7 +34,7 @@ pub(crate) enum Shown {
 /// A part of a segment in the program's memory.
 pub struct Map {
     descriptor: Arc<Descriptor>,
-    view: View,
+    view: Arc<View>,
     shown: Shown,
 }
 
@@ -72,7 +72,7 @@ impl Map {
         let segment = library.get::<LocalSegment>(segment)?;
         let memory = segment.memory()?;
         check(offset, size, segment.size())?;
-        let view = View::map(memory.fd(), offset, size, access, at)?;
+        let view = Arc::new(View::map(memory.fd(), offset, size, access, at)?);
         segment.map_made()?;
         let descriptor = Arc::clone(&segment.descriptor);
         Self::insert(library, Self { descriptor, view, shown: Shown::Local(segment) })
@@ -90,20 +90,22 @@ impl Map {
         let descriptor = Arc::clone(&segment.descriptor);
         let Some(memory) = segment.memory() else {
             let shadow = Arc::new(Shadow::new(Arc::clone(&segment), offset, size)?);
-            let view = shadow.view(access, at)?;
+            let view = Arc::new(shadow.view(access, at)?);
             let stores = Arc::clone(&shadow) as Arc<dyn Stores>;
             if access == Access::ReadWrite {
                 let auto_flush = library.auto_flush()?;
                 library.add_stores(Arc::downgrade(&stores));
                 auto_flush.follow(&stores, view.pages());
             }
-            if let Some(age) = library.nodes.loads {
+            if let Some(age) = library.nodes.loads
+                && !shadow.fetch_on_touch(&library.auto_flush()?, &view, age)?
+            {
                 keep_fresh(&stores, age)?;
             }
             segment.map_made();
             return Self::insert(library, Self { descriptor, view, shown: Shown::Far(shadow) });
         };
-        let view = View::map(memory.fd(), offset, size, access, at)?;
+        let view = Arc::new(View::map(memory.fd(), offset, size, access, at)?);
         segment.map_made();
         Self::insert(library, Self { descriptor, view, shown: Shown::Remote(segment) })
     }
@@ -120,7 +122,7 @@ impl Map {
         let descriptor = Arc::clone(&segment.descriptor);
         let (flags, view) = FlagMap::new(library, Arc::clone(&segment), (offset, size), conditional, at)?;
         segment.map_made();
-        Self::insert(library, Self { descriptor, view, shown: Shown::Flags(flags) })
+        Self::insert(library, Self { descriptor, view: Arc::new(view), shown: Shown::Flags(flags) })
     }
 
     fn insert(library: &'static Library, map: Self) -> Result<(u64, *mut u8), Error> {

@@ -81,6 +81,9 @@ impl Way {
     }
 }
 
+/// Bytes that go through memory of the library at a time.
+const BOUNCED: usize = 1 << 20;
+
 /// A connection to a segment.
 pub struct RemoteSegment {
     pub(crate) descriptor: Arc<Descriptor>,
@@ -252,7 +255,24 @@ impl RemoteSegment {
     /// when this returns.
     pub(crate) fn transfer(&self, memory: SharedBytes<'_>, offset: usize, read: bool) -> Result<(), Error> {
         let (far, link) = self.far()?;
-        far.transfer(link.id, memory, offset, read)
+        if self.library.nodes.loads.is_none() {
+            return far.transfer(link.id, memory, offset, read);
+        }
+        // The memory may be a map whose pages are fetched when they are touched, and nothing is
+        // fetched while a transfer touches it under the NIC's token.
+        for at in (0..memory.len()).step_by(BOUNCED) {
+            let part = memory.part(at, BOUNCED.min(memory.len() - at))?;
+            let mut bytes = vec![0; part.len()];
+            if !read {
+                part.copy_out(0, &mut bytes)?;
+            }
+            // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
+            far.transfer(link.id, unsafe { SharedBytes::new(bytes.as_mut_ptr(), bytes.len()) }, offset.checked_add(at).ok_or(Error::OutOfRange)?, read)?;
+            if read {
+                part.copy_in(0, &bytes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with writes to a segment of another host; see [`Far::write`].

@@ -16,11 +16,13 @@
 //!   lock of touched pages and the NIC's token are taken under it, never the other way round.
 //! - S2: the twin's bytes stay where they are, and those of writes on their way do not change.
 
-use crate::auto_flush::{Round, Stores};
+use crate::auto_flush::{AutoFlush, Round, Stores};
 use crate::error::Error;
 use crate::far::Writes;
+use crate::fresh::{Fresh, Step};
 use crate::memory::Memory;
 use crate::remote::RemoteSegment;
+use crate::thread;
 use bellwire_memory::bytes::SharedBytes;
 use bellwire_memory::refresh::refresh_down;
 use bellwire_memory::region::Access;
@@ -28,7 +30,8 @@ use bellwire_memory::view::{At, View};
 use bellwire_memory::write_watch::WriteWatch;
 use core::mem::take;
 use core::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
 
 /// Bytes of a map that a round compares for each pause, where stores are not heard of.
 const COMPARED: usize = 64 << 10;
@@ -45,6 +48,38 @@ pub(crate) struct Shadow {
     /// Pages of the view that were stored to since they were protected, and that no look has seen
     /// yet.
     touched: Mutex<Vec<usize>>,
+    /// Pages that are fetched when they are touched.
+    loads: OnceLock<Arc<Loads>>,
+}
+
+/// The pages of a map as the thread that fetches and those that load share them.
+struct Loads {
+    /// `None`: the map is gone.
+    fresh: Mutex<Option<Fresh>>,
+    bell: Condvar,
+}
+
+impl Loads {
+    fn fresh(&self) -> MutexGuard<'_, Option<Fresh>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next thing to do; waits for it. `None`: the map is gone.
+    fn next(&self) -> Option<Step> {
+        let mut fresh = self.fresh();
+        loop {
+            fresh = match fresh.as_mut()?.next(Instant::now()) {
+                Step::Sleep(None) => self.bell.wait(fresh).unwrap_or_else(PoisonError::into_inner),
+                Step::Sleep(Some(left)) => self.bell.wait_timeout(fresh, left).unwrap_or_else(PoisonError::into_inner).0,
+                step => return Some(step),
+            };
+        }
+    }
+
+    fn end(&self) {
+        *self.fresh() = None;
+        self.bell.notify_all();
+    }
 }
 
 /// What both sides last had in common.
@@ -82,7 +117,7 @@ impl Shadow {
         let mut bytes = vec![0; len];
         memory.part(inside, len)?.copy_out(0, &mut bytes)?;
         let twin = Twin { bytes, watched: None, hot: Vec::new(), writes: Writes::default(), is_failed: false, is_over: false, rounds: 0 };
-        Ok(Self { segment, memory, inside, offset, len, twin: Mutex::new(twin), touched: Mutex::default() })
+        Ok(Self { segment, memory, inside, offset, len, twin: Mutex::new(twin), touched: Mutex::default(), loads: OnceLock::new() })
     }
 
     /// The program's view of it.
@@ -159,8 +194,83 @@ impl Shadow {
         if take(&mut twin.is_failed) { Err(Error::TransferFailed) } else { Ok(()) }
     }
 
+    /// Fetches pages when they are touched, so that loads show nothing older than `age` and the
+    /// time of a fetch. `false`: threads cannot wait for pages here.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`].
+    pub fn fetch_on_touch(self: &Arc<Self>, auto_flush: &Arc<AutoFlush>, view: &Arc<View>, age: Duration) -> Result<bool, Error> {
+        let stores = Arc::clone(self) as Arc<dyn Stores>;
+        let pages = view.pages();
+        let count = ((pages.end - pages.start) as usize) / rustix::param::page_size();
+        let loads = Arc::new(Loads { fresh: Mutex::new(Some(Fresh::new(count, age))), bell: Condvar::new() });
+        if self.loads.set(Arc::clone(&loads)).is_err() || !auto_flush.follow_hidden(&stores, pages.clone()) {
+            return Ok(false);
+        }
+        let (shadow, view_of_it, auto_flush) = (Arc::downgrade(self), Arc::downgrade(view), Arc::clone(auto_flush));
+        thread::spawn(c"bellwire-fetch", move || {
+            while let Some(step) = loads.next() {
+                let Some(shadow) = shadow.upgrade() else { return };
+                shadow.carry_out(step, &view_of_it, &auto_flush);
+            }
+        })?;
+        view.hide(0..count);
+        Ok(true)
+    }
+
+    /// A step of the thread that fetches.
+    fn carry_out(self: &Arc<Self>, step: Step, view: &Weak<View>, auto_flush: &AutoFlush) {
+        // S1: while the view is hidden or shown it is there, and no page is protected or looked at.
+        let mut twin = self.lock();
+        let Some(view) = view.upgrade().filter(|_| !twin.is_over) else { return };
+        let (hide, fetch) = match step {
+            Step::Fetch { hide, fetch } => (hide, fetch),
+            Step::Hide(hide) => (hide, Vec::new()),
+            Step::Sleep(_) => return,
+        };
+        hide.into_iter().for_each(|pages| view.hide(pages));
+        if fetch.is_empty() {
+            return;
+        }
+        let size = rustix::param::page_size();
+        // If the owner is gone, pages stay as they are.
+        let mut fetched = self.flush_all(&mut twin);
+        for pages in &fetch {
+            let begin = (pages.start * size).saturating_sub(self.inside).min(self.len);
+            let end = (pages.end * size - self.inside).min(self.len);
+            fetched = fetched.and_then(|()| self.fetch_part(&mut twin, begin, end - begin));
+        }
+        if fetched.is_err()
+            && let Some(loads) = self.loads.get()
+        {
+            loads.fresh().iter_mut().for_each(Fresh::stay);
+        }
+        let (first, is_stored_to) = (view.pages().start, twin.watched.is_some());
+        let watch = auto_flush.watch_of_stores();
+        let mut is_hot = false;
+        for pages in fetch {
+            let at = first + (pages.start * size) as u64..first + (pages.end * size) as u64;
+            if !watch.is_some_and(|watch| watch.show(&at, is_stored_to)) && is_stored_to {
+                self.touched().extend(pages);
+                is_hot = true;
+            }
+        }
+        drop(twin);
+        if is_hot {
+            auto_flush.rouse(&(Arc::clone(self) as Arc<dyn Stores>));
+        }
+    }
+
+    fn fetch_part(&self, twin: &mut Twin, at: usize, len: usize) -> Result<(), Error> {
+        let mut fresh = vec![0; len];
+        // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
+        self.segment.transfer(unsafe { SharedBytes::new(fresh.as_mut_ptr(), len) }, self.offset + at, true)?;
+        self.adopt(&mut twin.bytes, at, &fresh)
+    }
+
     /// The map is about to be gone: a last flush.
     pub fn close(&self) {
+        self.loads.get().into_iter().for_each(|loads| loads.end());
         let mut twin = self.lock();
         // If the owner is gone, the stores are lost.
         let _ = self.flush_all(&mut twin);
@@ -197,12 +307,19 @@ impl Shadow {
     /// [`Error::OutOfRange`]; [`Error::TransferFailed`].
     pub fn copy(&self, memory: SharedBytes<'_>, at: usize, read: bool) -> Result<(), Error> {
         self.all()?.part(at, memory.len())?;
-        let mut twin = self.lock();
-        self.flush_all(&mut twin)?;
-        self.segment.transfer(memory, self.offset + at, read)?;
         let mut bytes = vec![0; memory.len()];
-        memory.copy_out(0, &mut bytes)?;
-        self.adopt(&mut twin.bytes, at, &bytes)
+        // Before the lock, and behind it: the memory may be of this map, and have to be fetched.
+        if !read {
+            memory.copy_out(0, &mut bytes)?;
+        }
+        {
+            let mut twin = self.lock();
+            self.flush_all(&mut twin)?;
+            // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
+            self.segment.transfer(unsafe { SharedBytes::new(bytes.as_mut_ptr(), bytes.len()) }, self.offset + at, read)?;
+            self.adopt(&mut twin.bytes, at, &bytes)?;
+        }
+        if read { Ok(memory.copy_in(0, &bytes)?) } else { Ok(()) }
     }
 }
 
@@ -219,10 +336,7 @@ impl Stores for Shadow {
             return Err(Error::NotConnected);
         }
         self.flush_all(&mut twin)?;
-        let mut fresh = vec![0; self.len];
-        // SAFETY: B1: the vector, which nobody else has, until the transfer has ended.
-        self.segment.transfer(unsafe { SharedBytes::new(fresh.as_mut_ptr(), self.len) }, self.offset, true)?;
-        self.adopt(&mut twin.bytes, 0, &fresh)
+        self.fetch_part(&mut twin, 0, self.len)
     }
 
     fn round(&self, watch: Option<&WriteWatch>) -> Round {
@@ -277,6 +391,12 @@ impl Stores for Shadow {
     fn is_touched(&self, at: usize, release: &dyn Fn()) {
         self.touched().push(at / rustix::param::page_size());
         release();
+    }
+
+    fn is_wanted(&self, at: usize) {
+        let Some(loads) = self.loads.get() else { return };
+        loads.fresh().iter_mut().for_each(|fresh| fresh.want(at / rustix::param::page_size()));
+        loads.bell.notify_all();
     }
 
     fn has_touched(&self) -> bool {
