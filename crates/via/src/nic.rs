@@ -9,6 +9,7 @@
 //! | `nic/waiting.rs`, `nic/connect.rs` | the calls that wait; the calls that connect |
 //! | `nic/state.rs` | shared by all threads; under the token: sleepers, and whether peers ring |
 //! | `nic/wait.rs` | waits: sleeping, who wakes whom (`target.rs`, `waiters.rs`, `waits.rs`: their types) |
+//! | `nic/request_wait.rs`, `callers.rs` | waits for requests for connections: on bells of their own |
 //! | `nic/spin.rs` | how long a wait polls before it sleeps |
 //! | `nic/crowd.rs` | polls that find nothing let others run |
 //! | `nic/watch.rs`, `watches.rs` | completion queues with file descriptors |
@@ -29,8 +30,9 @@
 //! - N3: peers ring our bell only while `Core::armed`. Waiters arm it when there are any, else the
 //!   helper may, or a thread that arms a completion queue. It stays armed when they wake
 //!   (`lingers`), for the next sleep then costs no barrier; the first polls after that disarm it.
-//! - N4: `Core::sleepers` says whether anybody sleeps who would have to be told: a waiter, the
-//!   helper, a program on a completion queue's descriptor.
+//! - N4: `Core::sleepers` says whether anybody sleeps who would have to be told: a waiter, a
+//!   thread that waits for a request for a connection, the helper, a program on a completion
+//!   queue's descriptor.
 //!
 //! Budget of a call that finds what it wants: the token (a store and two loads) and about six loads
 //! that decide that nothing needs settling.
@@ -39,6 +41,7 @@
 //! shares sockets and rings with its parent. Posts, polls, waits and connection calls fail with
 //! [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
 
+mod callers;
 mod config;
 mod connect;
 mod crowd;
@@ -51,6 +54,7 @@ mod identity;
 mod machine;
 mod memory;
 mod port;
+mod request_wait;
 mod shared;
 mod snapshot;
 mod spin;

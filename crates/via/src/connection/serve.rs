@@ -49,6 +49,11 @@ impl<W: Wire> Engine<W> {
         self.connections.arrived
     }
 
+    /// Whether a request has met this wait, or it is no more.
+    pub(crate) fn is_over(&self, wait: WaitHandle) -> bool {
+        self.connections.waits.get(wait).is_none_or(|w| w.matched.is_some())
+    }
+
     /// Whether a request has come. After anything but `Ok(None)` the wait is over.
     pub fn poll_wait(&mut self, wait: WaitHandle) -> Result<Option<ConnectionRequest>, Error> {
         let w = self.connections.waits.get(wait).ok_or(Error::InvalidParameter)?;

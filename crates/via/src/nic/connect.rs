@@ -7,8 +7,8 @@ use crate::error::Error;
 use crate::handles::ViHandle;
 use crate::nic::spin::Spin;
 use crate::nic::target::Target;
-use crate::nic::wait;
 use crate::nic::{Nic, clock};
+use crate::nic::{request_wait, wait};
 use crate::time::Instant;
 use std::time::Duration;
 
@@ -25,10 +25,7 @@ impl Nic {
         let (mut now, deadline) = self.shared.deadline(timeout)?;
         loop {
             let wait = self.with(|e| e.connect_wait(local, deadline))?;
-            let outcome = wait::wait_for(&self.shared, Target::Incoming, now, deadline, Spin::Nic, &mut |e| {
-                e.progress();
-                e.poll_wait(wait)
-            });
+            let outcome = request_wait::wait_for_request(&self.shared, wait, now, deadline);
             if outcome.is_ok() {
                 return outcome;
             }

@@ -137,7 +137,7 @@ impl Snapshot<'_> {
         let found = match target {
             Target::Send(vi) | Target::Receive(vi) => self.vis.iter_mut().find(|v| v.handle == vi).map(|v| (&mut v.waits, &mut v.waiting)),
             Target::Cq(cq) => self.cqs.iter_mut().find(|q| q.handle == cq).map(|q| (&mut q.waits, &mut q.waiting)),
-            Target::Connect | Target::Incoming | Target::Inbox => None,
+            Target::Connect | Target::Inbox => None,
         };
         if let Some((waits, waiting)) = found {
             waits.ns += ns;

@@ -3,6 +3,7 @@
 //! sleepers, and whether peers ring. Used by all of `nic/`; the invariants N1 to N5 are in
 //! `nic.rs`.
 
+use super::callers::Callers;
 use super::clock;
 use super::crowd::Crowd;
 use super::handler_list::{ErrorHandling, Handlers};
@@ -109,6 +110,8 @@ pub(super) struct Core {
     /// When its alarm rings.
     pub(super) alarm_at: Instant,
     pub(super) waiters: Waiters,
+    /// Threads that wait for requests for connections.
+    pub(super) callers: Callers,
     pub(super) watches: Watches,
     pub(super) handlers: Handlers,
     pub(super) spin: Adaptive,
@@ -138,6 +141,7 @@ impl Core {
             leader_until: Instant::NEVER,
             alarm_at: Instant(0),
             waiters: Waiters::default(),
+            callers: Callers::default(),
             watches: Watches::default(),
             handlers: Handlers::default(),
             spin: Adaptive::new(spin_max_ns),
@@ -200,12 +204,12 @@ impl Core {
         let news = self.engine.completions() != self.seen_completions;
         let waiters = !self.waiters.is_empty() && (news || self.engine.next_timeout() < self.leader_until);
         let helper = self.deep_until != Instant(0) && (self.engine.has_work() || self.next_timeout() < self.deep_until);
-        waiters || helper || (news && self.watches.any_armed())
+        waiters || helper || (news && self.watches.any_armed()) || self.callers.is_asked(&self.engine)
     }
 
     /// N4, after a change.
     pub(super) fn note_sleepers(&mut self) {
-        self.sleepers = !self.waiters.is_empty() || self.deep_until != Instant(0) || self.watches.any_armed();
+        self.sleepers = !self.waiters.is_empty() || !self.callers.is_empty() || self.deep_until != Instant(0) || self.watches.any_armed();
     }
 
     /// How deeply the helper sleeps; see `deep_until`.
@@ -226,6 +230,9 @@ impl Core {
                 self.watches.ring_ready(&self.engine);
                 self.note_watches(shared);
             }
+        }
+        if self.callers.is_asked(&self.engine) {
+            self.callers.wake_asked(&self.engine);
         }
         if timer < self.leader_until {
             self.leader_until = timer;

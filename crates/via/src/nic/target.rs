@@ -17,10 +17,8 @@ pub(super) enum Target {
     Receive(ViHandle),
     /// An entry of a completion queue.
     Cq(CqHandle),
-    /// The end of a connection attempt.
+    /// The end of a connection attempt; a connection request, while its waiter polls.
     Connect,
-    /// A connection request.
-    Incoming,
     /// Something in an inbox, or a connection request.
     Inbox,
 }
@@ -32,7 +30,7 @@ impl Target {
             Self::Send(vi) => engine.vis.get(vi).is_none_or(|v| v.send.has_done()),
             Self::Receive(vi) => engine.vis.get(vi).is_none_or(|v| v.receive.has_done()),
             Self::Cq(cq) => engine.cqs.get(cq).is_none_or(|q| !q.entries.is_empty()),
-            Self::Connect | Self::Incoming | Self::Inbox => true,
+            Self::Connect | Self::Inbox => true,
         }
     }
 
@@ -47,7 +45,7 @@ impl Target {
             Self::Connect => true,
             // The peer may be asleep over a message that we had no descriptor for.
             Self::Receive(vi) => engine.vis.get(vi).is_some_and(|v| v.attributes.rnr_wait),
-            Self::Incoming | Self::Inbox => false,
+            Self::Inbox => false,
         }
     }
 }

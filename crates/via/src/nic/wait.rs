@@ -4,7 +4,8 @@
 //! Sleeping waiters stand in a list under the token. The first is the *leader*: it sleeps on the
 //! NIC's bell and on the leader's bell (`Port`), and makes progress for all; the others sleep on
 //! bells of their own. A thread that finds that completions have come rings for those waiters for
-//! whom there is something (`Core::settle`). A leader that leaves wakes the next.
+//! whom there is something (`Core::settle`). A leader that leaves wakes the next. Threads that wait
+//! for requests for connections are no waiters in this sense; see `request_wait.rs`.
 //!
 //! No wake-up is lost: a waiter registers, arms, turns the engine and looks, all under the token;
 //! whatever completes later under the token finds it in the list, and whatever a peer publishes
@@ -41,7 +42,7 @@ const PAUSES_PER_LOOK: u32 = 4;
 /// Looks between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 16;
 /// Turns of the engine before a waiter sleeps although more could move.
-const TURNS_BEFORE_SLEEP: u32 = 32;
+pub(super) const TURNS_BEFORE_SLEEP: u32 = 32;
 /// First and longest time between two kicks of the peers.
 const KICK_MIN: Duration = Duration::from_millis(1);
 const KICK_MAX: Duration = Duration::from_millis(128);
@@ -51,8 +52,6 @@ pub(super) const SLEEPS_PER_CLEAR: u64 = 256;
 /// Of the waits that end before the clock has been looked at again, one in so many is timed. (A
 /// prime: programs have rhythms.)
 const WAITS_PER_TIMED: u64 = 13;
-/// Bells kept for later waiters.
-const SPARE_BELLS: usize = 64;
 
 /// Looks without the pauses of a spinning thread: the look is for a thing that was there a moment
 /// ago, not for one that may come.
@@ -61,7 +60,7 @@ pub(super) fn look_once<R>(engine: &mut Engine<HostWire>, take: impl FnOnce(&mut
     take(engine)
 }
 
-type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>;
+pub(super) type Take<'a, R> = &'a mut dyn FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>;
 
 /// Waits until `take` finds something, or `deadline`. `take` makes progress if it must.
 #[cold]
@@ -81,7 +80,7 @@ pub(super) fn wait_for<R>(shared: &Shared, target: Target, mut now: Instant, dea
 }
 
 /// Polls before sleeping, for as long as was asked for, or as has lately been worth it.
-fn spin_first<R>(shared: &Shared, target: Target, now: &mut Instant, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
+pub(super) fn spin_first<R>(shared: &Shared, target: Target, now: &mut Instant, deadline: Instant, spin: Spin, take: Take<'_, R>) -> Result<Option<R>, Error> {
     let began = *now;
     let (budget, ran) = {
         let mut core = shared.token.enter(Claim::Bias);
@@ -144,7 +143,8 @@ fn poll_for<R>(shared: &Shared, now: &mut Instant, budget: Duration, deadline: I
     }
 }
 
-enum Look<R> {
+/// What a look came to.
+pub(super) enum Look<R> {
     Found(R),
     Again,
     Sleep { until: Instant, leads: bool },
@@ -174,10 +174,7 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     fn register(shared: &'a Shared, target: Target, began: Instant, now: Instant) -> Result<Self, Error> {
         let mut core = shared.token.enter(Claim::Bias);
-        let bell = match core.waiters.spare.pop() {
-            Some(bell) => bell,
-            None => Arc::new(Bell::create().map_err(|_| Error::Resource)?),
-        };
+        let bell = core.waiters.take_bell()?;
         let id = core.waiters.next_id;
         core.waiters.next_id += 1;
         if core.waiters.is_empty() {
@@ -315,10 +312,7 @@ impl<'a> Place<'a> {
             waits.slept += u64::from(self.slept);
             waits.ns += self.now.since(self.began).0;
         }
-        if core.waiters.spare.len() < SPARE_BELLS {
-            // A ring that came too late would be the next waiter's: it looks once too often.
-            core.waiters.spare.push(waiter.bell);
-        }
+        core.waiters.keep_bell(waiter.bell);
         core.note_sleepers();
         if core.waiters.is_empty() {
             core.linger();

@@ -5,10 +5,14 @@ use super::port::Port;
 use super::target::Target;
 use super::waits::Waits;
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::time::Instant;
 use crate::wire::host::HostWire;
 use bellwire_memory::event::Bell;
 use std::sync::Arc;
+
+/// Bells kept for later waiters.
+const SPARE_BELLS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -23,7 +27,7 @@ pub(super) struct Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     pub(super) list: Vec<Waiter>,
-    pub(super) spare: Vec<Arc<Bell>>,
+    spare: Vec<Arc<Bell>>,
     pub(super) next_id: u64,
     /// What their waits are counted in.
     pub(super) counted: Waits,
@@ -36,6 +40,22 @@ impl Waiters {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// A bell to sleep on.
+    pub(super) fn take_bell(&mut self) -> Result<Arc<Bell>, Error> {
+        match self.spare.pop() {
+            Some(bell) => Ok(bell),
+            None => Ok(Arc::new(Bell::create().map_err(|_| Error::Resource)?)),
+        }
+    }
+
+    /// Keeps it for a later waiter. A ring that comes too late is that one's: it looks once too
+    /// often.
+    pub(super) fn keep_bell(&mut self, bell: Arc<Bell>) {
+        if self.spare.len() < SPARE_BELLS {
+            self.spare.push(bell);
+        }
     }
 
     /// What those in the list wait for, and for how long they have at `now`, ns.

@@ -54,7 +54,7 @@ impl Waits {
         match target {
             Target::Send(vi) | Target::Receive(vi) => Some(self.vis.at(vi)),
             Target::Cq(cq) => Some(self.cqs.at(cq)),
-            Target::Connect | Target::Incoming | Target::Inbox => None,
+            Target::Connect | Target::Inbox => None,
         }
     }
 
@@ -63,7 +63,7 @@ impl Waits {
         match target {
             Target::Send(vi) | Target::Receive(vi) => self.vis.of(vi),
             Target::Cq(cq) => self.cqs.of(cq),
-            Target::Connect | Target::Incoming | Target::Inbox => WaitCounters::default(),
+            Target::Connect | Target::Inbox => WaitCounters::default(),
         }
     }
 }
