@@ -44,7 +44,7 @@ pub(crate) unsafe fn exchange(stopper: Userfault, pages: &Range<usize>, base: us
     let stays_mapped = MremapFlags::from_bits_retain(libc::MREMAP_DONTUNMAP as u32);
     // SAFETY: the range is the caller's. Moving keeps the content, and takes the place of the new
     // mapping; the old place stays mapped, empty, and stops who touches it.
-    let has_moved = stopper.register(&(pages.start as u64..pages.end as u64), Mode::Missing)
+    let has_moved = stopper.register(&(pages.start as u64..pages.end as u64), &[Mode::Missing])
         && unsafe { mremap_fixed(at, length, length, MremapFlags::MAYMOVE | stays_mapped, away) }.is_ok();
     if !has_moved {
         // SAFETY: the new mapping, which nobody uses.
