@@ -52,6 +52,10 @@ use std::time::{Duration, Instant};
 
 /// Looks that find nothing before a call sleeps.
 const LOOKS: u32 = 16;
+/// How long the end of RDMA is polled for before a call sleeps: several round trips, and a time for
+/// each byte.
+const POLLED: Duration = Duration::from_micros(100);
+const POLLED_PER_BYTE: Duration = Duration::from_nanos(1);
 /// Longest sleep while messages are awaited; and while something waits to leave, of which nobody
 /// says when there is room.
 const SLICE: Duration = Duration::from_millis(20);
@@ -132,24 +136,72 @@ impl Far {
     }
 
     /// Tries until there is a result. What it tries may be tried again when something has come.
-    fn until<R>(&self, deadline: Deadline, mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<R, Error> {
-        let mut vain = 0;
+    ///
+    /// While it looks again and again, the helper thread stays out of its way ([`Core::at_work`]).
+    fn until<R>(&self, deadline: Deadline, attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<R, Error> {
+        self.until_moved(deadline, 0, attempt)
+    }
+
+    /// The same while so many bytes move.
+    fn until_moved<R>(
+        &self,
+        deadline: Deadline,
+        bytes: usize,
+        attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
+        let (mut was_at_work, mut serves) = (false, false);
+        let result = self.look_until(deadline, bytes, attempt, |core| {
+            was_at_work = true;
+            // Beside that which says that this process is there.
+            serves = core.exports.len() > 1;
+        });
+        if was_at_work && serves {
+            // The helper may have left peers to this call: they are heard at once again.
+            let _ = self.station.arm(|core, engine| core.look(engine, clock()));
+        }
+        result
+    }
+
+    /// `at_end` is told at the end of more than one look.
+    fn look_until<R>(
+        &self,
+        deadline: Deadline,
+        bytes: usize,
+        mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>,
+        mut at_end: impl FnMut(&Core),
+    ) -> Result<R, Error> {
+        let polled_for = POLLED + POLLED_PER_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (mut vain, mut is_counted, mut moved_at) = (0, false, Instant::now());
         loop {
-            let (done, moved, must_send, served, seen) = self.station.poll(|core, engine| {
+            let polled = self.station.poll(|core, engine| {
                 let moved = core.look(engine, clock());
-                let done = attempt(core, engine)?;
+                let done = attempt(core, engine);
+                let is_over = !matches!(done, Ok(None)) || deadline.is_over();
+                match (is_counted, is_over) {
+                    (false, false) => core.at_work += 1,
+                    (true, true) => {
+                        core.at_work -= 1;
+                        at_end(core);
+                    }
+                    _ => {}
+                }
+                is_counted = !is_over;
                 let must_send = !core.writing.is_empty();
                 // Relaxed: changed under the token that is held here.
-                Ok::<_, Error>((done, moved, must_send, core.served.load(Ordering::Relaxed), engine.connection_requests()))
-            })?;
-            if let Some(result) = done {
-                return Ok(result);
+                let seen = (must_send, core.served.load(Ordering::Relaxed), engine.connection_requests());
+                Ok::<_, Error>((done, moved, is_over, seen))
+            });
+            let (done, moved, is_over, (must_send, served, seen)) = polled?;
+            match done? {
+                Some(result) => return Ok(result),
+                None if is_over => return Err(Error::Timeout),
+                None => {}
             }
-            if deadline.is_over() {
-                return Err(Error::Timeout);
+            if moved {
+                (vain, moved_at) = (0, Instant::now());
             }
-            vain = if moved { 0 } else { vain + 1 };
-            if vain <= LOOKS {
+            vain += 1;
+            if vain <= LOOKS || (must_send && moved_at.elapsed() < polled_for) {
                 self.station.give_way();
                 continue;
             }
@@ -158,8 +210,14 @@ impl Far {
             let until = || self.served.load(Ordering::Relaxed) != served;
             match self.station.sleep(self.inbox, seen, Some(deadline.left().map_or(slice, |l| l.min(slice))), until) {
                 Ok(()) | Err(bellwire_via::Error::Timeout) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    if is_counted && !self.station.in_child() {
+                        self.station.machine().at_work -= 1;
+                    }
+                    return Err(error.into());
+                }
             }
+            moved_at = Instant::now();
         }
     }
 
@@ -427,7 +485,7 @@ impl Far {
     /// # Safety
     /// `source` stays mapped until no write is on its way.
     pub unsafe fn write(&self, id: SessionId, source: SharedBytes<'_>, offset: usize, writes: &mut Writes, waits: bool) -> bool {
-        let mut moved = false;
+        let (mut moved, bytes) = (false, writes.bytes());
         while !writes.is_empty() {
             let mut go_on = |core: &mut Core, engine: &mut Engine<HostWire>| {
                 // SAFETY: the caller's.
@@ -441,7 +499,7 @@ impl Far {
                 });
                 break;
             }
-            let ended = self.until(Deadline::after(None), go_on);
+            let ended = self.until_moved(Deadline::after(None), bytes, go_on);
             match ended {
                 Ok(()) => {}
                 // In the child of a fork: the engine that has the memory is the parent's.
@@ -455,7 +513,7 @@ impl Far {
     /// Waits for the end of a transfer.
     fn end_transfer(&self, name: TransferId, memory: SharedBytes<'_>, read: bool) -> Result<(), Error> {
         loop {
-            let ended = self.until(Deadline::after(None), |core, engine| Ok(core.end_transfer(engine, name, memory, read)));
+            let ended = self.until_moved(Deadline::after(None), memory.len(), |core, engine| Ok(core.end_transfer(engine, name, memory, read)));
             match ended {
                 Ok(result) => return result,
                 // In the child of a fork: the engine that has the memory is the parent's.

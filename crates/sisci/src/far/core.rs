@@ -48,6 +48,8 @@ pub(crate) struct Core {
     unsent: Unsent<SessionId>,
     /// Connections with RDMA requests that the engine has.
     pub writing: Vec<SessionId>,
+    /// Calls of the program that look again and again.
+    pub at_work: u32,
     /// Times that something was taken: a program that is about to sleep looks again then.
     pub served: Arc<AtomicU32>,
     requests_seen: u64,
@@ -66,6 +68,7 @@ impl Core {
             accepted: BTreeMap::new(),
             unsent: Unsent::default(),
             writing: Vec::new(),
+            at_work: 0,
             served: Arc::default(),
             requests_seen: 0,
             beat_at: Instant(0),
@@ -448,7 +451,7 @@ impl<W: Wire> Machine<W> for Core {
     }
 
     fn is_armed(&self) -> bool {
-        !self.exports.is_empty()
+        !self.exports.is_empty() && self.at_work == 0
     }
 
     fn next_timeout(&self, now: Instant) -> Instant {

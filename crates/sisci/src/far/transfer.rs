@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RDMA between memory of this process and a segment of another host. A short transfer goes through
-//! a slot of registered memory; a long one registers the memory itself, until it has ended.
+//! a slot of registered memory; a long one registers the memory itself, and the engine may keep
+//! that for the next one.
 //!
 //! A transfer ends with a fence: when the owner has counted it, all bytes have arrived. Of a
 //! connection that breaks, transfers fail, and the engine no longer touches the memory.
@@ -149,7 +150,7 @@ impl Transfers {
             let address = memory.as_ptr().expose_provenance() as u64;
             let attributes = MemAttributes { ptag, ..MemAttributes::default() };
             // SAFETY: U0: the caller's of `begin`; it is reached by copies alone.
-            let handle = unsafe { engine.register(address, memory.len() as u64, &attributes) }.map_err(|_| Error::IllegalAddress)?;
+            let handle = unsafe { engine.register_cached(address, memory.len() as u64, &attributes) }.map_err(|_| Error::IllegalAddress)?;
             return Ok(Lent::Region(address, handle));
         };
         if !read && let Err(error) = self.slot(slot, memory.len()).and_then(|bytes| Ok(bytes.copy_from(0, memory)?)) {
@@ -183,7 +184,7 @@ impl Transfers {
                 self.free.push(slot);
             }
             // While the engine uses it, it is not given back.
-            Lent::Region(address, handle) => engine.deregister(address, handle).ok()?,
+            Lent::Region(address, handle) => engine.release_cached(address, handle).ok()?,
             Lent::Nothing => {}
         }
         self.all.remove(name);
@@ -210,6 +211,11 @@ impl Writes {
     /// Whether none waits or is on its way.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.begun.is_empty()
+    }
+
+    /// The bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.waiting.iter().chain(self.begun.iter().map(|(_, part)| part)).map(|part| part.len()).sum()
     }
 
     /// Why one has failed, if one has since the last call.
