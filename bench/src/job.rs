@@ -11,6 +11,7 @@ use crate::am::AmJob;
 use crate::bench::payload::Touch;
 use crate::crowd::Layer;
 use crate::error::Error;
+use crate::ladder::{LadderJob, LoadJob, Rung, Wait};
 use crate::mapped::{Carrier, MappedJob};
 use crate::splitc::{SplitcJob, Vis};
 use crate::verbs::measure::Operation;
@@ -167,6 +168,10 @@ pub enum Job {
     Mapped { carrier: Carrier, credits: u16, job: MappedJob },
     /// Split-C's operations on the calls of libvipl: see [`SplitcJob`].
     Splitc { vis: Vis, job: SplitcJob },
+    /// A message-passing library on a rung of a ladder: see [`LadderJob`].
+    Ladder { rung: Rung, wait: Wait, job: LadderJob },
+    /// Processor time of messages at a fixed rate: see [`LoadJob`].
+    Load(LoadJob),
     /// AMVIA as in its paper: `[half round trip ns]`, or streamed `[ns between two requests]` with
     /// replies.
     Amvia { layout: Layout, count: u64, streamed: bool },

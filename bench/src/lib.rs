@@ -41,5 +41,5 @@ pub use suites::am::{breakdown, layer, mapped};
 pub use suites::mpi::ablation;
 pub use suites::peers as crowd;
 pub use suites::rpc::contend;
-pub use suites::vi::{bench, endpoint, limits, model, perf, plan, splitc};
+pub use suites::vi::{bench, endpoint, ladder, limits, model, perf, plan, splitc};
 pub use suites::{am, gas, mpi, verbs};

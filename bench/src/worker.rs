@@ -2,6 +2,7 @@
 //! A measuring process: takes jobs from the controller over its standard input, runs them, answers.
 //! Entered by the hidden command `perf-peer`.
 
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::bench::{Bench, meeting};
 use crate::channel::Channel;
 use crate::error::Error;
 use crate::exchange;
-use crate::job::{Job, Reply, Request, Setup, Socket};
+use crate::job::{Ends, Job, Reply, Request, Setup, Socket};
 use crate::limits::net::{Side, Trip, datagram, datagrams, stream};
 use crate::limits::{SHARED_BYTES, attach, copy, ring, sleep};
 use crate::pin;
@@ -88,6 +89,10 @@ impl Worker {
             Job::Mapped { carrier, credits, job } => {
                 return Ok((crate::mapped::run(&self.setup, request, map, carrier, credits, job)?, String::new()));
             }
+            Job::Ladder { rung, wait, job } => {
+                return Ok((crate::ladder::run(&self.setup, request, map, self.side(epoch)?, (rung, wait), job)?, String::new()));
+            }
+            Job::Load(job) => return Ok((crate::ladder::load(&self.setup, request, map, self.side(epoch)?, job)?, String::new())),
             Job::Splitc { vis, job } => return Ok((crate::splitc::run(&self.setup, request, map, vis, job)?, String::new())),
             Job::Am(ref job) => {
                 let am = match &self.am {
@@ -108,7 +113,8 @@ impl Worker {
     }
     /// This process in a limit over sockets.
     fn side(&self, epoch: u64) -> Result<Side<'_>, Error> {
-        let ends = self.setup.ends.ok_or_else(|| Error::failed("bare sockets without addresses"))?;
+        // Of processes that share memory: over loopback.
+        let ends = self.setup.ends.unwrap_or(Ends { own: Ipv4Addr::LOCALHOST.into(), other: Ipv4Addr::LOCALHOST.into() });
         Ok(Side { map: &self.map, first: self.setup.first, ends, epoch })
     }
 }

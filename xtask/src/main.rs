@@ -100,6 +100,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "bellwire-tag",
             "bellwire-verbs",
             "bellwire-via",
+            "bellwire-vipl-calls",
         ],
     ),
     // Connection management as a machine: needs nothing of the engine.

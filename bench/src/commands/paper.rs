@@ -15,6 +15,7 @@ Measures what a paper measured, and prints each of its tables and figures with t
 not comparable, with the reason.
 
   000   VI primitives for Active Messages and Split-C (AMVIA): Tables 1 to 5, Figures 2 to 5, credits against the gap, Split-C's two versions
+  001   Realizing the performance potential of VIA: a message-passing library from UDP sockets to VIs without copies, step by step; ways of waiting; processor time at fixed rates
 
 Everything is measured once in each round, in turn. A statement compares within each round; it is judged by the median of these comparisons, and not at all where the bound lies within the \
 median's uncertainty.";
@@ -24,6 +25,7 @@ Examples:
   bellwire paper 000                             tables and statements
   bellwire paper 000 --html 000.html             the same with figures, as one file
   bellwire paper 000 --quick --json -            a look at what is measured
+  bellwire paper 001 --csv 001.csv               the ladder; each number as a line
 
 Environment:
   BELLWIRE_VIPL   path of libvipl.so, unless --lib is given

@@ -34,7 +34,7 @@ Nothing is left out of the timed loops: payload is stamped and checked, receives
 libraries' benchmarks do.
 
 With --compare the same run also measures the limits of the machine (a two-line cache exchange, memcpy into a shared mapping, a bare \
-ring, process_vm_readv, bouncing, bare eventfd and futex) and every other library that is installed (UCX, libfabric, MPICH, Open MPI, Intel MPI), in turn, and prints the ratios. Libraries that are \
+ring, process_vm_readv, bouncing, bare eventfd and futex), bare UDP and TCP sockets over loopback, and every other library that is installed (UCX, libfabric, MPICH, Open MPI, Intel MPI), in turn, and prints the ratios. Libraries that are \
 missing are named with the package to install.
 
 With --wire udp the two processes reach each other by UDP although they are on one host: over the loopback interface, or with --netns (root only) \

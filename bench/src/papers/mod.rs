@@ -10,12 +10,14 @@
 //!
 //! Everything is measured once in each round, in turn. A cell shows the median over the rounds; a
 //! statement compares within each round, and is judged by the median of these comparisons and its
-//! uncertainty. Another paper is another module beside `p000`, which gives the same three things.
+//! uncertainty. Another paper is another module beside `p000` and `p001`, which gives the same
+//! three things.
 
 pub mod html;
 pub mod judge;
 pub mod model;
 pub mod p000;
+pub mod p001;
 pub mod told;
 pub mod values;
 
@@ -66,7 +68,7 @@ impl Step {
 }
 
 /// The papers that there are, by number.
-pub const PAPERS: [&str; 1] = ["000"];
+pub const PAPERS: [&str; 2] = ["000", "001"];
 
 /// Measures what a paper needs, and sets it beside the paper.
 ///
@@ -75,6 +77,7 @@ pub const PAPERS: [&str; 1] = ["000"];
 pub fn run(number: &str, options: &Options) -> Result<Found, Error> {
     match number {
         "000" => Ok(p000::run(options)),
+        "001" => Ok(p001::run(options)),
         _ => Err(Error::failed(format!("there is no paper {number} here, but {}", PAPERS.join(", ")))),
     }
 }

@@ -115,6 +115,11 @@ impl<'a> Crowd<'a> {
         Self { setup, request, map, peers, steps: 0 }
     }
 
+    /// The first meetings of the request have been used by others.
+    pub(crate) fn after(self, steps: u64) -> Self {
+        Self { steps, ..self }
+    }
+
     /// Both arrive here.
     pub(crate) fn meet(&mut self) -> Result<(), Error> {
         self.steps += 1;

@@ -4,6 +4,7 @@
 
 pub mod bench;
 pub mod endpoint;
+pub mod ladder;
 pub mod limits;
 pub mod model;
 pub mod perf;

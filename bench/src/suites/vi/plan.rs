@@ -240,6 +240,7 @@ impl Builder<'_> {
                     self.ucx(Test::UctAmLatency, Metric::Latency, s::UCX_UCT_AM, size, each);
                 }
                 self.libfabric(size);
+                self.loopback(size);
             }
         }
         let keys = [500, 900, 990, 999, 1000].iter().enumerate();
@@ -266,6 +267,7 @@ impl Builder<'_> {
             if peer_sizes.contains(&size) {
                 self.ucx(Test::TagStream, Metric::Bandwidth, s::UCX_TAG, size, each);
                 self.ucx(Test::AmStream, Metric::Bandwidth, s::UCX_AM, size, each);
+                self.loopback_streams(size);
                 // Ping-pongs of the latency part count as bandwidth too, at the sizes that it has.
                 let in_latency = self.options.groups.contains(&Group::Lat) && [4 << 10, 64 << 10, 1 << 20].contains(&size);
                 if !in_latency || self.options.quick && size == 1 << 20 {

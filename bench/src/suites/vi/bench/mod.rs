@@ -143,6 +143,8 @@ impl Bench {
             | Job::Am(_)
             | Job::Mapped { .. }
             | Job::Splitc { .. }
+            | Job::Ladder { .. }
+            | Job::Load(_)
             | Job::Mark
             | Job::Peers { .. }
             | Job::Verbs { .. }

@@ -62,7 +62,7 @@ impl Side<'_> {
     }
 
     /// A UDP socket connected to the other process's; uses meetings 0 and 1.
-    fn udp(&self) -> Result<UdpSocket, Error> {
+    pub(crate) fn udp(&self) -> Result<UdpSocket, Error> {
         let socket = UdpSocket::bind((self.ends.own, 0))?;
         let other = self.exchange_ports(socket.local_addr()?.port(), 0)?;
         socket.connect(other)?;

@@ -71,6 +71,25 @@ impl Builder<'_> {
         self.pair(Which::Main, Job::ByteStream { size, count: TCP_LONGER * count }, vec![(Key::new(metric, s::TCP, size as u64), From::Second(0))]);
     }
 
+    /// Bare sockets over loopback, beside shared memory: messages there and back.
+    pub(super) fn loopback(&mut self, size: usize) {
+        if size <= DATAGRAM_MAX {
+            self.socket(Socket::Udp, Metric::Latency, size, false, 0);
+        }
+        self.socket(Socket::Tcp, Metric::Latency, size, false, 0);
+    }
+
+    /// The same one way.
+    pub(super) fn loopback_streams(&mut self, size: usize) {
+        let count = self.count(size as f64 * 0.3, 1_000_000);
+        let bandwidth = |series| Key::new(Metric::Bandwidth, series, size as u64);
+        if self.options.compare {
+            let datagrams = Job::DatagramStream { size, count, datagram: DATAGRAM_MAX };
+            self.pair(Which::Main, datagrams, vec![(bandwidth(s::UDP_LONG), From::Second(0))]);
+            self.pair(Which::Main, Job::ByteStream { size, count: TCP_LONGER * count }, vec![(bandwidth(s::TCP), From::Second(0))]);
+        }
+    }
+
     /// Ping-pongs of libfabric; the large ones count as bandwidth, too.
     fn fabrics(&mut self, size: usize) {
         self.libfabric_over(Way::Tcp, s::FABRIC_TCP, size, 2.0 * each_ns(size));

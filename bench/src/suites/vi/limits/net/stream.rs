@@ -17,7 +17,7 @@ use crate::limits::sleep::round_trips;
 const READ_BYTES: usize = 256 << 10;
 
 /// A connection: the second process listens; uses meetings 0 and 1.
-fn connect(side: Side<'_>) -> Result<TcpStream, Error> {
+pub(crate) fn connect(side: Side<'_>) -> Result<TcpStream, Error> {
     let stream = if side.first {
         let other = side.exchange_ports(0, 0)?;
         TcpStream::connect_timeout(&other, PATIENCE)?
