@@ -3,7 +3,10 @@
  * wire N: VIPL on the wire that is made of SISCI calls (BELLWIRE_WIRE=sisci), with each switch of
  * the report, beside SISCI without VIPL and beside the engine's own shared-memory wire: N short
  * turns of each, by turns in one run. Two processes, each with a NIC for each case. Prints half a
- * round trip: the lower quartile of the turns' least times, and what it is of the others.
+ * round trip: the lower quartile of the turns' least times, and what it is of the others. What a
+ * receiver does with the bytes matters, for bytes that nobody loads stay in the sender's cache: so
+ * each size is measured with receivers that look at the number alone (SISCI) or at two bytes
+ * (VIPL), and with receivers that load all bytes.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -92,9 +95,19 @@ static void say_raw(int size, int by_dma) {
     *flag = number;
 }
 
-static void hear_raw(unsigned next) {
+/* Loads all bytes, as one that uses them does. */
+static unsigned long sum;
+static void use(const volatile unsigned char *bytes, int size) {
+    const unsigned long *words = (const unsigned long *)(unsigned long)bytes;
+    unsigned long all = 0;
+    for (int i = 0; i < size / 8; i++) all += words[i];
+    sum += all;
+}
+
+static void hear_raw(unsigned next, int size, int uses) {
     volatile unsigned *flag = (volatile unsigned *)(in + SIZE_MAX_BYTES);
     for (long looks = 0; *flag != next;) give_way(&looks);
+    if (uses) use(in, size);
 }
 
 /* -------------------- VIPL */
@@ -140,7 +153,7 @@ static void say(Player *p, int size) {
     must(result, "VipSendDone");
 }
 
-static void hear(Player *p, int size, int sleeps) {
+static void hear(Player *p, int size, int sleeps, int uses) {
     VIP_DESCRIPTOR *done;
     VIP_RETURN result;
     unsigned char *bytes;
@@ -149,6 +162,7 @@ static void hear(Player *p, int size, int sleeps) {
     must(result, "receive");
     bytes = done->DS[0].Local.Data.Address;
     if (done->CS.Length != (VIP_UINT32)size || bytes[size - 1] != bytes[0]) fail("a message arrived damaged");
+    if (uses) use(bytes, size);
     describe(done, &p->memory, bytes, SIZE_MAX_BYTES);
     MUST(VipPostRecv(p->vi, done, p->memory.handle));
 }
@@ -156,17 +170,17 @@ static void hear(Player *p, int size, int sleeps) {
 /* -------------------- turns */
 
 /* The least half round trip of a turn, us. Side 0 begins. */
-static double turn(int which, int size, int sleeps) {
+static double turn(int which, int size, int sleeps, int uses) {
     int rounds = size < 65536 ? (sleeps ? 20 : 100) : size < SIZE_MAX_BYTES ? 20 : 6;
     double least = 1e9;
     for (int i = 0; i < rounds; i++) {
         double begin = seconds();
         if (side == 0) {
-            if (which < 2) say_raw(size, which == 1), hear_raw(number);
-            else say(&players[which], size), hear(&players[which], size, sleeps);
+            if (which < 2) say_raw(size, which == 1), hear_raw(number, size, uses);
+            else say(&players[which], size), hear(&players[which], size, sleeps, uses);
         } else {
-            if (which < 2) hear_raw(number + 1), say_raw(size, which == 1);
-            else hear(&players[which], size, sleeps), say(&players[which], size);
+            if (which < 2) hear_raw(number + 1, size, uses), say_raw(size, which == 1);
+            else hear(&players[which], size, sleeps, uses), say(&players[which], size);
         }
         double took = (seconds() - begin) / 2 * 1e6;
         if (took < least) least = took;
@@ -206,19 +220,20 @@ int main(int argc, char **argv) {
     if (processors > 1) pin(side);
     open_raw();
     for (int c = 2; c < CASES; c++) open_player(&players[c], c);
-    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        char what[64];
-        for (int t = -1; t < turns; t++)
-            for (int c = 0; c < CASES; c++) {
-                double took = turn(c, sizes[s], 0);
-                if (t >= 0) all[c][t] = took; /* the first one warms up */
-            }
-        snprintf(what, sizeof what, "%d bytes", sizes[s]);
-        if (side == 0) show(what, all, turns, 0, sizes[s] <= 8);
-    }
+    for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int uses = 0; uses < (sizes[s] > 8 ? 2 : 1); uses++) {
+            char what[64];
+            for (int t = -1; t < turns; t++)
+                for (int c = 0; c < CASES; c++) {
+                    double took = turn(c, sizes[s], 0, uses);
+                    if (t >= 0) all[c][t] = took; /* the first one warms up */
+                }
+            snprintf(what, sizeof what, "%d bytes%s", sizes[s], uses ? ", all of them loaded by the receiver" : "");
+            if (side == 0) show(what, all, turns, 0, sizes[s] <= 8);
+        }
     for (int t = -1; t < turns; t++)
         for (int c = 2; c < CASES; c++) {
-            double took = turn(c, 8, 1);
+            double took = turn(c, 8, 1, 0);
             if (t >= 0) all[c][t] = took;
         }
     if (side == 0) show("8 bytes, both sides wait", all, turns, 2, 1);

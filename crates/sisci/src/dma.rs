@@ -14,15 +14,17 @@
 
 use crate::error::Error;
 use crate::events::{Action, Events};
+use crate::far::Flight;
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::local::LocalSegment;
 use crate::map::Map;
 use crate::memory::Memory;
 use crate::mover::Work;
-use crate::place::{CHUNK, Piece, Place};
+use crate::place::{CHUNK, FAR_CHUNK, Piece, Place};
 use crate::remote::RemoteSegment;
 use crate::rendezvous::Deadline;
+use bellwire_memory::atomic::{AtomicBool, Ordering};
 use bellwire_memory::bytes::SharedBytes;
 use core::fmt;
 use std::collections::VecDeque;
@@ -55,6 +57,9 @@ pub enum QueueState {
 /// A function of the program that runs at the end of a transfer.
 pub type DoneCallback = Box<dyn FnMut(Result<(), Error>) -> Action + Send>;
 
+/// Parts of memory, and their offsets in a segment.
+type Parts<'a> = Vec<(SharedBytes<'a>, usize)>;
+
 #[derive(Default)]
 struct Progress {
     piece: usize,
@@ -74,12 +79,64 @@ pub(crate) struct Job {
     pieces: Vec<Piece>,
     progress: Mutex<Progress>,
     changed: Condvar,
+    /// If all pieces are writes to one segment of another host: they leave one behind the other.
+    flight: Option<Mutex<Flight>>,
+    /// Some of them have begun, which cannot be held back any more; they all have left.
+    has_begun: AtomicBool,
+    has_left: AtomicBool,
 }
+
+/// Pieces of a job that leave one behind the other, most.
+const FLIGHT_PIECES_MAX: usize = 32;
 
 impl Job {
     fn new(pieces: Vec<Piece>, callback: Option<DoneCallback>, done: Option<Arc<Events<DoneEvent>>>) -> Arc<Self> {
         let progress = Progress { done, callback, ..Progress::default() };
-        Arc::new(Self { pieces, progress: Mutex::new(progress), changed: Condvar::new() })
+        let mut job = Self {
+            pieces,
+            progress: Mutex::new(progress),
+            changed: Condvar::new(),
+            flight: None,
+            has_begun: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
+        };
+        job.flight = job.parts().map(|_| Mutex::default());
+        Arc::new(job)
+    }
+
+    /// The segment and the parts of a job that can be a flight.
+    fn parts(&self) -> Option<(&Arc<RemoteSegment>, Parts<'_>)> {
+        let pieces = || self.pieces.iter().filter(|piece| piece.len != 0);
+        let (segment, ..) = pieces().next()?.to_far()?;
+        let is_short = pieces().count() <= FLIGHT_PIECES_MAX && self.bytes() <= FAR_CHUNK;
+        let parts = pieces().map(|piece| piece.to_far().filter(|(of, ..)| Arc::ptr_eq(of, segment)).map(|(_, bytes, offset)| (bytes, offset)));
+        Some((segment, parts.collect::<Option<_>>().filter(|_| is_short)?))
+    }
+
+    /// Goes on with a flight; if it `waits`, to its end.
+    fn fly(&self, waits: bool) -> Option<Result<(), Error>> {
+        let (flight, (segment, parts)) = (self.flight.as_ref()?, self.parts()?);
+        let mut flight = flight.lock().unwrap_or_else(PoisonError::into_inner);
+        if flight.end(parts.len()).is_none() && segment.check().is_err() && !flight.has_begun() {
+            return Some(Err(Error::TransferFailed));
+        }
+        // SAFETY: the pieces keep the memory, or the program does, until the job has ended; and a
+        // job with parts that have begun is run to its end before it is dropped.
+        if let Err(error) = unsafe { segment.fly(&parts, &mut flight, waits) } {
+            return Some(Err(error));
+        }
+        // Relaxed, here and where they are read: first stored before others know the job, and they
+        // only rise.
+        self.has_begun.store(flight.has_begun(), Ordering::Relaxed);
+        self.has_left.store(flight.has_left(parts.len()), Ordering::Relaxed);
+        flight.end(parts.len())
+    }
+
+    /// Whether all that it writes has left, to a segment of this job's.
+    fn has_left_to(&self, other: &Job) -> bool {
+        let segment = |job: &Job| job.pieces.iter().find_map(|piece| piece.to_far().map(|(segment, ..)| Arc::as_ptr(segment)));
+        // Relaxed: as in `fly`.
+        self.has_left.load(Ordering::Relaxed) && segment(self) == segment(other)
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
@@ -120,7 +177,8 @@ impl Job {
                 };
                 continue;
             }
-            if progress.aborted {
+            // Relaxed: as in `fly`.
+            if progress.aborted && !self.has_begun.load(Ordering::Relaxed) {
                 self.finish(&mut progress, Err(Error::Cancelled));
                 continue;
             }
@@ -134,11 +192,14 @@ impl Job {
             let (offset, len) = (progress.offset, (piece.len - progress.offset).min(piece.chunk()));
             progress.running = true;
             drop(progress);
-            let copied = piece.copy(offset, len);
+            let flown = self.fly(true);
+            let copied = flown.unwrap_or_else(|| piece.copy(offset, len));
             progress = self.lock();
             progress.running = false;
             progress.offset += len;
-            if progress.offset >= piece.len {
+            if flown.is_some() {
+                progress.piece = self.pieces.len();
+            } else if progress.offset >= piece.len {
                 (progress.piece, progress.offset) = (progress.piece + 1, 0);
             }
             if let Err(error) = copied {
@@ -149,6 +210,10 @@ impl Job {
     }
 
     fn abort(&self) {
+        // Relaxed: as in `fly`.
+        if self.has_begun.load(Ordering::Relaxed) {
+            let _ = self.run(Deadline::after(None));
+        }
         let mut progress = self.lock();
         progress.aborted = true;
         if !progress.running && progress.result.is_none() {
@@ -412,6 +477,10 @@ impl DmaQueue {
         let at_once = queue.jobs.is_empty() && (wait || (job.bytes() <= AT_ONCE && !job.is_far()));
         if queue.jobs.is_empty() {
             queue.last = None;
+        }
+        if !at_once && queue.jobs.iter().all(|before| before.has_left_to(&job)) {
+            // Parts leave before the thread that waits for their end wakes.
+            let _ = job.fly(false);
         }
         queue.jobs.push_back(Arc::clone(&job));
         drop(queue);

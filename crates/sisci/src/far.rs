@@ -30,8 +30,8 @@ pub use self::name::What;
 use self::name::asks_as;
 pub(crate) use self::session::{Granted, Import, News, SessionId};
 use self::session::{Phase, Session, Side};
-pub(crate) use self::transfer::Writes;
 use self::transfer::{BYTES_MAX, TransferId};
+pub(crate) use self::transfer::{Flight, Writes};
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::message::Stored;
@@ -508,6 +508,36 @@ impl Far {
             }
         }
         moved
+    }
+
+    /// Goes on with writes of `parts` to these offsets of a segment, in their order: begins those
+    /// that can begin now, or, if it `waits`, all, and returns when they have ended.
+    ///
+    /// # Safety
+    /// They stay mapped until the flight is over.
+    pub unsafe fn fly(&self, id: SessionId, parts: &[(SharedBytes<'_>, usize)], flight: &mut Flight, waits: bool) {
+        while flight.end(parts.len()).is_none() {
+            let mut go_on = |core: &mut Core, engine: &mut Engine<HostWire>| {
+                // SAFETY: the caller's.
+                unsafe { core.fly(engine, id, parts, flight) };
+                engine.send_queued();
+                Ok::<_, Error>(flight.end(parts.len()))
+            };
+            if !waits {
+                let _ = self.station.poll(|core, engine| {
+                    core.look(engine, clock());
+                    go_on(core, engine)
+                });
+                break;
+            }
+            let bytes = parts.iter().map(|(part, _)| part.len()).sum();
+            match self.until_moved(Deadline::after(None), bytes, go_on) {
+                Ok(_) => {}
+                // In the child of a fork: the engine that has the memory is the parent's.
+                Err(_) if self.station.in_child() => flight.give_up(),
+                Err(_) => std::thread::sleep(SLICE_UNRUNG),
+            }
+        }
     }
 
     /// Waits for the end of a transfer.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Bytes copied between two looks at the time and at an abort.
 pub(crate) const CHUNK: usize = 256 << 10;
 /// The same between hosts.
-const FAR_CHUNK: usize = 4 << 20;
+pub(crate) const FAR_CHUNK: usize = 4 << 20;
 
 /// An end of a transfer.
 #[derive(Clone)]
@@ -101,6 +101,14 @@ impl Piece {
     /// Bytes to copy at a time: a part between hosts ends with a round trip.
     pub fn chunk(&self) -> usize {
         if self.from.is_far() || self.to.is_far() { FAR_CHUNK } else { CHUNK }
+    }
+
+    /// The segment of another host that it writes, its bytes, and their offset there; if it does.
+    pub fn to_far(&self) -> Option<(&Arc<RemoteSegment>, SharedBytes<'_>, usize)> {
+        match &self.to {
+            Place::Far(segment, offset) if !self.from.is_far() && segment.sends_as_is() => Some((segment, self.from.part(0, self.len).ok()?, *offset)),
+            _ => None,
+        }
     }
 
     pub fn copy(&self, offset: usize, len: usize) -> Result<(), Error> {

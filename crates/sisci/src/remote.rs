@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::events::{Action, Events};
-use crate::far::{Far, Import, Link, Name, News, What, Writes};
+use crate::far::{Far, Flight, Import, Link, Name, News, What, Writes};
 use crate::handles::Object;
 use crate::library::{Descriptor, Library};
 use crate::mapped::{Mapped, tell_peer, tell_stored};
@@ -283,6 +283,22 @@ impl RemoteSegment {
         let Ok((far, link)) = self.far() else { return false };
         // SAFETY: the caller's.
         unsafe { far.write(link.id, source, offset, writes, waits) }
+    }
+
+    /// Goes on with writes of `parts` to a segment of another host; see [`Far::fly`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn fly(&self, parts: &[(SharedBytes<'_>, usize)], flight: &mut Flight, waits: bool) -> Result<(), Error> {
+        let (far, link) = self.far()?;
+        // SAFETY: the caller's.
+        unsafe { far.fly(link.id, parts, flight, waits) };
+        Ok(())
+    }
+
+    /// Whether memory of the program may be sent as it is: its pages need not be fetched first.
+    pub(crate) fn sends_as_is(&self) -> bool {
+        self.library.nodes.loads.is_none()
     }
 
     /// Tells the owner of a store through a map that interrupts; `bytes` for an owner that does not

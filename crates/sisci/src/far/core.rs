@@ -8,7 +8,7 @@ use super::export::{ExportId, Exported, Handled, Said};
 use super::message::{HEAD_BYTES, Head, Kind, LIMIT, VERSION, WORDS};
 use super::name::who_asks;
 use super::session::{Granted, News, Phase, Session, SessionId, Side};
-use super::transfer::{TransferId, Transfers, Writes};
+use super::transfer::{Flight, TransferId, Transfers, UNDER_WAY, Writes};
 use crate::error::Error;
 use crate::message::DATA_MAX;
 use crate::reason::Reason;
@@ -169,14 +169,40 @@ impl Core {
         offset: usize,
         read: bool,
     ) -> Result<Option<TransferId>, Error> {
-        let session = self.sessions.get_mut(id).ok_or(Error::TransferFailed)?;
         // SAFETY: the caller's.
-        let name = unsafe { self.transfers.begin(engine, (id, session), self.mailbox.ptag(), memory, (offset, read)) }?;
-        if name.is_some() && session.posted > 0 {
-            self.writing.push(id);
-            self.say(engine, id, &Head::of(Kind::Fence), &[]);
+        let name = unsafe { self.begin_unfenced(engine, id, memory, offset, read) }?;
+        if name.is_some() {
+            self.fence(engine, id);
         }
         Ok(name)
+    }
+
+    /// The same; it does not end before a [`fence`](Self::fence).
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn begin_unfenced<W: Wire>(
+        &mut self,
+        engine: &mut Engine<W>,
+        id: SessionId,
+        memory: SharedBytes<'_>,
+        offset: usize,
+        read: bool,
+    ) -> Result<Option<TransferId>, Error> {
+        let session = self.sessions.get_mut(id).ok_or(Error::TransferFailed)?;
+        // SAFETY: the caller's.
+        unsafe { self.transfers.begin(engine, (id, session), self.mailbox.ptag(), memory, (offset, read)) }
+    }
+
+    /// Sends the fence of the transfers that were begun since the last message: any message would
+    /// do, since the owner counts it when they have arrived.
+    fn fence<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId) {
+        if self.sessions.get(id).is_some_and(|session| session.posted > 0) {
+            if !self.writing.contains(&id) {
+                self.writing.push(id);
+            }
+            self.say(engine, id, &Head::of(Kind::Fence), &[]);
+        }
     }
 
     /// How a transfer ended, once; `None` while it goes on.
@@ -190,7 +216,7 @@ impl Core {
     /// # Safety
     /// `source` stays mapped until no write is on its way.
     pub unsafe fn write<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId, source: SharedBytes<'_>, offset: usize, writes: &mut Writes) -> bool {
-        let mut moved = false;
+        let (mut moved, mut has_begun) = (false, false);
         while let Some((name, part)) = writes.oldest(source) {
             let Some(result) = self.end_transfer(engine, name, part, false) else { break };
             writes.has_ended(result);
@@ -198,14 +224,50 @@ impl Core {
         }
         while let Some((at, part)) = writes.next(source) {
             // SAFETY: the caller's.
-            match unsafe { self.begin_transfer(engine, id, part, offset + at, false) } {
+            match unsafe { self.begin_unfenced(engine, id, part, offset + at, false) } {
                 Ok(Some(name)) => writes.has_begun(name),
                 Ok(None) => break,
                 Err(error) => writes.has_failed(error),
             }
+            has_begun = true;
+        }
+        if has_begun {
+            self.fence(engine, id);
+        }
+        moved | has_begun
+    }
+
+    /// Goes on with writes of `parts` to these offsets of the segment of a connection, in their
+    /// order. Whether some were begun or have ended.
+    ///
+    /// # Safety
+    /// They stay mapped until the flight is over.
+    pub unsafe fn fly<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId, parts: &[(SharedBytes<'_>, usize)], flight: &mut Flight) -> bool {
+        let (mut moved, mut has_begun) = (false, false);
+        while let Some(name) = flight.begun.front().copied() {
+            let part = parts[flight.next - flight.begun.len()].0;
+            let Some(result) = self.end_transfer(engine, name, part, false) else { break };
+            flight.begun.pop_front();
+            flight.failed = flight.failed.or(result.err());
             moved = true;
         }
-        moved
+        while let Some((part, offset)) = parts.get(flight.next).filter(|_| flight.failed.is_none() && flight.begun.len() < UNDER_WAY) {
+            // SAFETY: the caller's.
+            match unsafe { self.begin_unfenced(engine, id, *part, *offset, false) } {
+                Ok(Some(name)) => flight.begun.push_back(name),
+                Ok(None) => break,
+                Err(error) => {
+                    flight.failed = Some(error);
+                    break;
+                }
+            }
+            flight.next += 1;
+            has_begun = true;
+        }
+        if has_begun {
+            self.fence(engine, id);
+        }
+        moved | has_begun
     }
 
     fn message<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId, words: &[u64], lies: (*const u8, usize), now: Instant) {

@@ -26,7 +26,7 @@ const SLOT_BYTES: usize = 16 << 10;
 
 /// Writes of one source that are under way at a time. Fences have credits of their own; some are
 /// left to others.
-const UNDER_WAY: usize = 32;
+pub(super) const UNDER_WAY: usize = 32;
 
 /// Names a transfer.
 pub(crate) type TransferId = Handle<Transfer>;
@@ -254,5 +254,39 @@ impl Writes {
     pub(super) fn has_failed(&mut self, error: Error) {
         self.failed.get_or_insert(error);
         self.waiting.clear();
+    }
+}
+
+/// Writes of some parts of memory, in their order. When one has failed, those behind it are not
+/// begun.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    /// The part to begin next.
+    pub(super) next: usize,
+    pub(super) begun: VecDeque<TransferId>,
+    pub(super) failed: Option<Error>,
+}
+
+impl Flight {
+    /// Whether all of so many have begun, so that whatever is sent later arrives later.
+    pub fn has_left(&self, parts: usize) -> bool {
+        self.failed.is_none() && self.next == parts
+    }
+
+    /// Whether one has begun.
+    pub fn has_begun(&self) -> bool {
+        self.next != 0
+    }
+
+    /// How all of them ended; `None` while some have not.
+    pub fn end(&self, parts: usize) -> Option<Result<(), Error>> {
+        let is_over = self.begun.is_empty() && (self.failed.is_some() || self.next == parts);
+        is_over.then(|| self.failed.map_or(Ok(()), Err))
+    }
+
+    /// Nothing is known of them any more.
+    pub(super) fn give_up(&mut self) {
+        self.begun.clear();
+        self.failed = Some(Error::TransferFailed);
     }
 }
