@@ -87,6 +87,16 @@ for program in newer events objects groups import waiting; do
     BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
 done
 
+# ---- memory that is unmapped while it is registered: by a peer's requests nobody is killed
+if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/unmapped" "$here/unmapped.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/unmapped++" "$here/unmapped.c" -libverbs; then ok; else bad unmapped.c; fi
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped" kept
+alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/unmapped++" kept
+export BELLWIRE_ADOPT=never
+alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped"
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped"
+BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped"
+unset BELLWIRE_ADOPT
+
 # ---- a program of 2006, bound to the second versions of names: by both libraries
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/older" "$here/older.c" -libverbs; then ok; else bad older.c; fi
 alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/older"

@@ -87,8 +87,10 @@ pub(crate) struct Core {
     pub patience: Patience,
     /// Armed completion queues, and how the program waits for them.
     pub armed: ArmedQueues,
-    /// The short ways are not taken: for tests, which compare.
+    /// The short ways are not taken: while memory may be unmapped, and for tests, which compare.
     pub long_ways: bool,
+    /// Whether the kernel copies within this process, if it was asked.
+    pub copies_by_kernel: Option<bool>,
     /// The port was taken down from outside.
     pub is_closed: bool,
     /// Connection management, once it was asked for.
@@ -135,6 +137,7 @@ impl Core {
             patience: Patience::default(),
             armed: ArmedQueues::default(),
             long_ways: false,
+            copies_by_kernel: None,
             is_closed: false,
             managed: None,
             groups: None,

@@ -5,7 +5,7 @@ use crate::arrive::Packet;
 use crate::connection::{ANSWERS_MAX, ConnectionId, ReadJob};
 use crate::core::Core;
 use crate::header::{AGAIN, Code, Head, Kind};
-use crate::memory::{Denied, copy_out};
+use crate::memory::{Bytes, Denied, copy_out};
 use crate::types::Access;
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
@@ -115,13 +115,15 @@ impl Core {
                 0 => Ok(core::ptr::null_mut()),
                 _ => {
                     let at = job.address + u64::from(job.at);
-                    self.regions.find(job.key, job.domain, at, u64::from(n), job.access).or_else(|denied| {
-                        // A region on demand: its bytes are copied first.
-                        let from = self.regions.on_demand.range(job.key, job.domain, at, u64::from(n), job.access)?;
-                        spare.resize(n as usize, 0);
-                        // SAFETY: the vector has room.
-                        unsafe { copy_out(from, spare.as_mut_ptr(), n as usize) }.map_err(|_| denied)?;
-                        Ok(spare.as_mut_ptr())
+                    self.regions.bytes(job.key, job.domain, at, u64::from(n), job.access).and_then(|bytes| match bytes {
+                        Bytes::Here(here) => Ok(here),
+                        // Copied first.
+                        Bytes::OnDemand(from) => {
+                            spare.resize(n as usize, 0);
+                            // SAFETY: the vector has room.
+                            unsafe { copy_out(from, spare.as_mut_ptr(), n as usize) }?;
+                            Ok(spare.as_mut_ptr())
+                        }
                     })
                 }
             };

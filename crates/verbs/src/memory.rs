@@ -7,6 +7,11 @@
 //!   may be writing it, so it
 //!   is only ever copied. A region that is no longer listed is not touched: each packet looks its
 //!   pieces up again.
+//! - R3: nobody may rely on R1 who copies while the program does not ask for it: the helper thread,
+//!   and a look before a queue pair ends. A device's pages stay when the program unmaps what it has
+//!   registered, and programs do: UCX frees the receives of its datagrams, keeps them registered in
+//!   its cache, and then destroys the queue pair. These copy adopted memory where the engine has it,
+//!   which stays, and other memory by the kernel (`is_careful`).
 //! - R2: the pieces of an inline request, which have no key, are readable during the call that
 //!   posts it, as the caller of `post_send` promised. They are copied there, and not read later.
 
@@ -65,14 +70,16 @@ impl Grant {
 pub(crate) struct Regions {
     slots: Vec<Option<(u32, Region)>>,
     pub on_demand: OnDemand,
+    /// R3.
+    pub is_careful: bool,
 }
 
 /// Where bytes of a region are.
 #[derive(Clone, Copy, Debug)]
-enum Bytes {
+pub(crate) enum Bytes {
     /// Mapped (R1).
     Here(*mut u8),
-    /// Of a region on demand: the kernel copies.
+    /// Of a region on demand, or perhaps unmapped (R3): the kernel copies.
     OnDemand(u64),
 }
 
@@ -124,11 +131,26 @@ impl Regions {
         Ok(core::ptr::with_exposed_provenance_mut((region.address + offset) as usize))
     }
 
+    /// How bytes that were found are copied now (R3).
+    #[inline(always)]
+    pub(crate) fn with_care(&self, key: u32, here: *mut u8, length: u64) -> Bytes {
+        if self.is_careful { self.carefully(key, here, length) } else { Bytes::Here(here) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn carefully(&self, key: u32, here: *mut u8, length: u64) -> Bytes {
+        let at = here.addr() as u64;
+        let adopted = self.get(key).and_then(|region| region.adopted);
+        let kept = adopted.and_then(|a| at.checked_sub(a.start).filter(|offset| offset.saturating_add(length) <= a.length).map(|offset| a.base + offset));
+        kept.map_or(Bytes::OnDemand(at), |kept| Bytes::Here(core::ptr::with_exposed_provenance_mut(kept as usize)))
+    }
+
     /// The same for regions of every kind.
     #[inline]
-    fn bytes(&self, key: u32, domain: u32, address: u64, length: u64, access: Access) -> Result<Bytes, Denied> {
+    pub(crate) fn bytes(&self, key: u32, domain: u32, address: u64, length: u64, access: Access) -> Result<Bytes, Denied> {
         match self.find(key, domain, address, length, access) {
-            Ok(here) => Ok(Bytes::Here(here)),
+            Ok(here) => Ok(self.with_care(key, here, length)),
             Err(Denied) => self.on_demand.range(key, domain, address, length, access).map(Bytes::OnDemand),
         }
     }

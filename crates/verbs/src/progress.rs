@@ -65,11 +65,27 @@ impl Core {
     /// answers end requests, as on a device, which would have seen to them already.
     #[cold]
     pub(crate) fn hear_out<W: Wire>(&mut self, engine: &mut Engine<W>) {
-        for _ in 0..LOOKS_BEFORE_END {
-            if !self.look(engine, |_| false) {
-                break;
+        self.carefully(|core| {
+            for _ in 0..LOOKS_BEFORE_END {
+                if !core.look(engine, |_| false) {
+                    break;
+                }
             }
+        });
+    }
+
+    /// Looks while the program does not ask for it: what it has registered may be unmapped (R3,
+    /// memory.rs). The short ways rely on it that it is not.
+    fn carefully<R>(&mut self, look: impl FnOnce(&mut Self) -> R) -> R {
+        if !*self.copies_by_kernel.get_or_insert_with(crate::memory::has_on_demand) {
+            // Nothing better is to be had here.
+            return look(self);
         }
+        let before = (self.regions.is_careful, self.long_ways);
+        (self.regions.is_careful, self.long_ways) = (true, true);
+        let result = look(self);
+        (self.regions.is_careful, self.long_ways) = before;
+        result
     }
 
     #[cold]
@@ -123,7 +139,7 @@ impl<W: Wire> Machine<W> for Core {
         }
         self.armed.is_helper = true;
         let armed = self.armed.count;
-        let moved = self.look(engine, |_| false) || moved;
+        let moved = self.carefully(|core| core.look(engine, |_| false)) || moved;
         self.armed.is_helper = false;
         self.lingers = false;
         if self.armed.count < armed {

@@ -3,7 +3,7 @@
 //! one, or of a region on demand. Each key is looked up once for a request.
 
 use crate::core::Core;
-use crate::memory::{Denied, bring_in, copy_in};
+use crate::memory::{Bytes, Denied, bring_in, copy_in};
 use crate::qp::Receiving;
 use crate::types::Access;
 use crate::windows::is_window_key;
@@ -51,6 +51,15 @@ impl Reached {
     }
 }
 
+impl From<Bytes> for Reached {
+    fn from(bytes: Bytes) -> Self {
+        match bytes {
+            Bytes::Here(at) => Self::Registered(at),
+            Bytes::OnDemand(at) => Self::OnDemand(at),
+        }
+    }
+}
+
 /// What a read takes, by a key that is looked up again as the bytes leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadFrom {
@@ -67,11 +76,12 @@ impl Core {
             return None;
         }
         if let Ok(at) = self.regions.find(key, receiving.domain, address, length, access) {
-            return Some(Reached::Registered(at));
+            return Some(self.regions.with_care(key, at, length).into());
         }
         if is_window_key(key) {
             let beneath = self.beneath(receiving.number, receiving.domain, key, address, length, access)?;
-            return self.regions.find(beneath.region, receiving.domain, beneath.address, length, Access::empty()).ok().map(Reached::Registered);
+            let at = self.regions.find(beneath.region, receiving.domain, beneath.address, length, Access::empty()).ok()?;
+            return Some(self.regions.with_care(beneath.region, at, length).into());
         }
         self.regions.on_demand.range(key, receiving.domain, address, length, access).ok().map(Reached::OnDemand)
     }
