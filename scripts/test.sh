@@ -84,6 +84,7 @@ lane_c() {
 lane_verbs() {
     part installed installed
     part agent     tests/agent/check.sh "$target/installed" "$target/tests-agent"
+    part trace     tests/trace/check.sh "$target/installed" "$target/tests-trace"
     part python    python/check.sh "$target/installed" "$target/tests-python"
     part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
     part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
@@ -164,6 +165,7 @@ if [ "$mode" = long ]; then
     part rpm-installed packaging/check-rpm.sh "$target/rpm" "$target/rpm-root"
     part tarball   env BUILD="$target/release" packaging/tarball.sh "$target/tarball"
     part tarball-installed packaging/check-tarball.sh "$target/tarball" "$target/tarball-logs"
+    part trace-long tests/trace/check.sh "$target/installed" "$target/tests-trace" long
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
     part engines-long tests/stacks/engines.sh "$target/installed" "$target/tests-stacks" long

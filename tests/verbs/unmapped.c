@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program that unmaps memory which it has registered, and does not look any more: its peer's requests end, and the program goes on. (On a device the pages stay. UCX frees the receives of its
-   datagrams so, keeps them registered in its cache, and then destroys the queue pair.) Compiles as C and as C++. */
+/* A program that unmaps memory which it has registered, and does not look any more: its peer's
+   requests end, and the program goes on. (On a device the pages stay. UCX frees the receives of
+   its datagrams so, keeps them registered in its cache, and then destroys the queue pair.) This
+   compiles as C and as C++. */
 #include "sides.h"
 
 enum { LENGTH = 1000, ROUNDS = 5 };
@@ -52,7 +54,8 @@ static enum ibv_wc_status outcome(struct side *s)
     return wc.status;
 }
 
-/* One operation on memory of the peer's that is not there, by a new queue pair; then one whose queue pair ends meanwhile. */
+/* First each operation is by a new queue pair, to memory that is not there; then its queue pair
+   ends meanwhile. */
 static void receiver(int from, int to)
 {
     struct side s;
@@ -149,7 +152,7 @@ static void sender(int from, int to, int is_kept)
         }
         give(to, "d", 1);
         take(from, &go, 1);
-        /* What was out when the peer's queue pair ended ends, too. */
+        /* A request that was out when the peer's queue pair ended has an outcome, too. */
         if (!waits && !by_datagram) (void)outcome(&s);
         CHECK(ibv_destroy_qp(s.qp) == 0);
     }

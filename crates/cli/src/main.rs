@@ -12,6 +12,7 @@ mod port;
 mod run;
 mod sim;
 mod top;
+mod trace;
 mod verbs;
 mod vn;
 
@@ -37,6 +38,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Sim(Box<sim::Arguments>),
     Top(top::Arguments),
+    Trace(trace::Arguments),
     Vn(vn::Arguments),
     /// A process on which `bellwire info` tries things.
     #[command(name = info::HELPER_COMMAND, hide = true)]
@@ -74,6 +76,10 @@ fn main() -> ExitCode {
         Command::JobTrial { arguments } => job_trial::main(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Trace(arguments) => match trace::run(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Vn(arguments) => vn::run(&arguments),
         Command::InfoPeer => bellwire_inspect::host::probe::main().map_err(|error| error.to_string()),
     };

@@ -19,8 +19,7 @@ const POLLS_PER_LOOK: u32 = 1 << 14;
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: the instruction exists on every x86-64 processor and only reads a counter.
-        unsafe { core::arch::x86_64::_rdtsc() }
+        bellwire_memory::ticks::ticks()
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

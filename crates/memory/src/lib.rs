@@ -19,6 +19,7 @@
 //! | hearing of memory that the program unmaps or touches | `userfault`, `unmap_watch`, [`unmap_log`] |
 //! | the list of mappings of this process | `mappings` |
 //! | hearing of stores | `write_watch` |
+//! | the processor's counter of time | [`ticks`] |
 //! | copying to and from memory that changes under one's hands | [`bytes`] |
 //! | finding what has changed, in an order | `refresh` |
 //! | memory of a program that lives as long as anybody uses it | `owned_bytes` |
@@ -31,6 +32,7 @@
 //! | taking memory back from a peer | [`direct_epoch`] |
 //! | a door that many go through and one shuts | [`door`] |
 //! | mutual exclusion that costs its usual owner no locked instruction | [`token`] |
+//! | a log of events that outlives its writer | [`event_log`] |
 //!
 //! Rules of the crate:
 //! - No reference and no slice is ever made of memory that another process may write: raw pointers,
@@ -53,6 +55,7 @@ pub mod direct_epoch;
 pub mod door;
 pub mod error;
 pub mod event;
+pub mod event_log;
 #[cfg(not(loom))]
 pub mod fd_passing;
 pub mod fd_table;
@@ -79,6 +82,7 @@ pub mod reserve;
 #[cfg(not(loom))]
 pub mod signals;
 pub mod tagged_table;
+pub mod ticks;
 pub mod token;
 pub mod unmap_log;
 #[cfg(not(loom))]

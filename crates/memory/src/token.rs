@@ -30,6 +30,9 @@
 //!
 //! Without `membarrier` (old kernels, strict seccomp filters) the token is never biased and is a
 //! plain mutex.
+//!
+//! So is a token that is *watched* ([`Token::watch`]): a function sees the value each time before
+//! the token is let go. While there is none it costs nothing, for only the way of the mutex asks.
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
@@ -101,6 +104,8 @@ pub struct Token<T> {
     queue: Mutex<Queue>,
     /// The guard of `queue` while its holder is inside; touched only by the thread inside (T2).
     guard: UnsafeCell<Option<QueueGuard>>,
+    /// It sees the value before the token is let go. Only a thread inside, by `queue`, touches it.
+    watcher: UnsafeCell<Option<fn(&mut T)>>,
     value: UnsafeCell<T>,
 }
 
@@ -143,6 +148,7 @@ impl<T> Token<T> {
             can_bias: can_bias && asymmetric_barrier_available(),
             queue: Mutex::new(Queue { last: 0, streak: 0, next_owner: 0 }),
             guard: UnsafeCell::new(None),
+            watcher: UnsafeCell::new(None),
             value: UnsafeCell::new(value),
         }
     }
@@ -216,7 +222,9 @@ impl<T> Token<T> {
         if claim == Claim::Bias {
             queue.streak = if queue.last == me { queue.streak.saturating_add(1) } else { 1 };
             queue.last = me;
-            if self.can_bias && queue.streak >= STREAK_MIN {
+            // SAFETY: T2: we are in, by `queue`.
+            let is_watched = unsafe { *self.watcher.get() }.is_some();
+            if self.can_bias && !is_watched && queue.streak >= STREAK_MIN {
                 slot = self.slot_for(me);
             }
         } else {
@@ -227,6 +235,15 @@ impl<T> Token<T> {
         // drops the guard before that borrow ends.
         unsafe { *self.guard.get() = Some(QueueGuard(core::mem::transmute::<MutexGuard<'_, Queue>, MutexGuard<'static, Queue>>(queue))) };
         Held { token: self, slot: 0, not_send: PhantomData }
+    }
+
+    /// Has `watcher` see the value from now on, each time before the token is let go; `None` ends
+    /// that. It may not enter the token. Meanwhile each entry takes a locked instruction.
+    pub fn watch(&self, watcher: Option<fn(&mut T)>) {
+        let held = self.enter_slow(thread_id(), Claim::Visit);
+        // SAFETY: T2: we are in, by `queue`, which enter_slow() holds always.
+        unsafe { *self.watcher.get() = watcher };
+        drop(held);
     }
 
     #[inline]
@@ -274,6 +291,11 @@ impl<T> Drop for Held<'_, T> {
 #[cold]
 #[inline(never)]
 fn leave_slow<T>(token: &Token<T>) {
+    // SAFETY: T2: we are in, by `queue`.
+    if let Some(watcher) = unsafe { *token.watcher.get() } {
+        // SAFETY: T2; the reference that `Held` gave out ended when it was dropped.
+        watcher(unsafe { &mut *token.value.get() });
+    }
     // SAFETY: T2: we are in, by `queue`.
     let Some(QueueGuard(queue)) = (unsafe { (*token.guard.get()).take() }) else { return };
     if queue.next_owner != 0 {
@@ -402,6 +424,33 @@ mod tests {
         assert!(t.can_bias, "the token is not re-entrant: no membarrier here, so the second would wait for ever");
         let _first = t.enter(Claim::Bias);
         let _second = t.enter(Claim::Bias);
+    }
+
+    #[test]
+    fn a_watcher_sees_the_value_at_each_end() {
+        fn note(value: &mut (u32, Vec<u32>)) {
+            value.1.push(value.0);
+        }
+        let t = Token::with_bias((0u32, Vec::new()), true);
+        for _ in 0..2 * STREAK_MIN {
+            t.enter(Claim::Bias).0 += 1;
+        }
+        t.watch(Some(note));
+        // The owner has lost the bias, and nobody gets it.
+        for _ in 0..2 * STREAK_MIN {
+            t.enter(Claim::Bias).0 += 1;
+        }
+        t.enter(Claim::Visit).0 += 1;
+        assert_eq!(t.owner.load(Ordering::Relaxed), 0);
+        t.watch(None);
+        for _ in 0..2 * STREAK_MIN {
+            t.enter(Claim::Bias).0 += 1;
+        }
+        assert_ne!(t.owner.load(Ordering::Relaxed), 0);
+        let (last, seen) = t.into_inner();
+        // The end of watch() itself is seen too: the first was before, and the last has no watcher.
+        let expected: Vec<u32> = core::iter::once(2 * STREAK_MIN).chain(2 * STREAK_MIN + 1..=4 * STREAK_MIN + 1).collect();
+        assert_eq!((last, seen), (6 * STREAK_MIN + 1, expected));
     }
 
     #[test]

@@ -78,3 +78,22 @@ fn two_owners_in_turn() {
 fn three_threads() {
     model(true, &[(Claim::Bias, 2), (Claim::Bias, 1), (Claim::Visit, 1)]);
 }
+
+/// Somebody begins to watch while an owner comes and goes: the watcher is inside alone too.
+#[test]
+fn watched_on_the_way() {
+    loom::model(|| {
+        let token = Arc::new(Token::with_bias(Counter(UnsafeCell::new(0)), true));
+        let theirs = token.clone();
+        let owner = thread::spawn(move || {
+            for _ in 0..3 {
+                theirs.enter_as(4096, Claim::Bias).add();
+            }
+        });
+        token.watch(Some(|value| {
+            value.value();
+        }));
+        owner.join().unwrap();
+        assert_eq!(token.enter_as(9 * 4096, Claim::Visit).value(), 3, "an entry was lost");
+    });
+}

@@ -19,6 +19,7 @@ token_leave:token token_see_left:token token_barrier:token token_one_word:token
 table_publish:tagged_table table_read:tagged_table table_fence:tagged_table table_read_fence:tagged_table
 door_leave:door door_see_left:door door_barrier:door
 epoch_enter:direct_epoch epoch_leave:direct_epoch epoch_see_left:direct_epoch epoch_barrier:direct_epoch
+log_begun:event_log log_publish:event_log log_read:event_log log_read_fence:event_log
 unmap_begin:unmap_log unmap_finish:unmap_log unmap_drain:unmap_log unmap_begin_fence:unmap_log unmap_drain_fence:unmap_log
 "
 # A model takes some seconds; with other work on the machine many times that.

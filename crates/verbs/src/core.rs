@@ -19,6 +19,7 @@ use crate::lost::Lost;
 use crate::managed::Managed;
 use crate::memory::Regions;
 use crate::name::{Name, QPS_MAX};
+use crate::observed::Observed;
 use crate::patience::Patience;
 use crate::qp::{Qp, QpInit};
 use crate::queue::{CQ_ENTRIES_MAX, Cq, Listener, Receive, ReceiveQueue, Srq};
@@ -103,6 +104,8 @@ pub(crate) struct Core {
     pub struck: Option<Box<Struck>>,
     /// Reports of broken rules.
     pub strict: Option<Box<Strict>>,
+    /// What a trace saw last.
+    pub observed: Observed,
 }
 
 impl Core {
@@ -144,6 +147,7 @@ impl Core {
             keys: None,
             struck: None,
             strict: None,
+            observed: Observed::default(),
         }
     }
 

@@ -60,6 +60,7 @@ mod name;
 #[cfg(doctest)]
 mod needs_unsafe;
 mod objects;
+mod observed;
 mod owned;
 mod patience;
 mod port;

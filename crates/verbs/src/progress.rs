@@ -125,6 +125,10 @@ impl Core {
 }
 
 impl<W: Wire> Machine<W> for Core {
+    fn trace(&mut self) {
+        self.observed.look(&self.qps);
+    }
+
     fn step(&mut self, engine: &mut Engine<W>, now: Instant) -> bool {
         self.now = now.0;
         // The helper alone reads these: its program need not look at sockets.

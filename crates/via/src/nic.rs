@@ -61,6 +61,8 @@ mod spin;
 mod stat;
 mod state;
 mod target;
+mod trace;
+mod traced;
 mod wait;
 mod waiters;
 mod waiting;
@@ -223,6 +225,9 @@ impl Nic {
             fork: ForkMark::new(),
             pid: std::process::id(),
         });
+        if bellwire_trace::here::is_on() {
+            traced::begin(&shared);
+        }
         let stat = stat::Stat::open(&shared.port, shared.identity.number);
         let helper = own_thread::spawn(c"bellwire", {
             let shared = Arc::clone(&shared);

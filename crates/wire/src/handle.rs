@@ -190,6 +190,11 @@ impl<T, N> Slab<T, N> {
         self.slots.iter_mut().enumerate().filter_map(|(i, s)| s.value.as_mut().map(|v| (Handle::new(i, s.generation), v)))
     }
 
+    /// Indices that have been given away: each object's is below.
+    pub fn places(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Objects in the table.
     pub fn len(&self) -> usize {
         self.count

@@ -9,7 +9,8 @@ use crate::beside::{self, or_real};
 use crate::devices::{self, Own};
 use crate::mapped::Used;
 use crate::types::{Context, Shared, context};
-use crate::{data, device_memory, domains, extended, files, import, objects, pair, ports, query, set_errno, windows};
+use crate::{data, device_memory, domains, extended, files, import, objects, pair, ports, query, set_errno, traced, windows};
+use bellwire_trace::{call as trace, here};
 use core::ffi::{c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -97,20 +98,22 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut IbvDevice) -> *mut IbvCont
     if beside::is_real_device(device) {
         return beside::real!(ibv_open_device(device));
     }
-    let Some(own) = devices::of(device) else {
-        set_errno(libc::EINVAL);
-        return core::ptr::null_mut();
-    };
-    let Some(port) = (!own.is_removed()).then(|| ports::open(own).ok()).flatten() else {
-        set_errno(libc::ENODEV);
-        return core::ptr::null_mut();
-    };
-    let shared = Arc::new(Shared { port, own, device_memory: Used::default() });
-    let Some(command) = import::descriptor(&shared) else {
-        set_errno(libc::EMFILE);
-        return core::ptr::null_mut();
-    };
-    make(shared, command)
+    trace::call("ibv_open_device", [device.addr() as u64, 0], || {
+        let Some(own) = devices::of(device) else {
+            set_errno(libc::EINVAL);
+            return core::ptr::null_mut();
+        };
+        let Some(port) = (!own.is_removed()).then(|| ports::open(own).ok()).flatten() else {
+            set_errno(libc::ENODEV);
+            return core::ptr::null_mut();
+        };
+        let shared = Arc::new(Shared { port, own, device_memory: Used::default() });
+        let Some(command) = import::descriptor(&shared) else {
+            set_errno(libc::EMFILE);
+            return core::ptr::null_mut();
+        };
+        make(shared, command)
+    })
 }
 
 /// A second context of a device, whose objects are those of the first one. It owns the descriptor
@@ -151,6 +154,16 @@ fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
         (OP_POST_RECV, data::post_recv as *const c_void),
     ] {
         ops[place] = call;
+    }
+    if here::is_on() {
+        for (place, call) in [
+            (OP_POLL_CQ, traced::poll_cq as *const c_void),
+            (OP_POST_SRQ_RECV, traced::post_srq_recv as *const c_void),
+            (OP_POST_SEND, traced::post_send as *const c_void),
+            (OP_POST_RECV, traced::post_recv as *const c_void),
+        ] {
+            ops[place] = call;
+        }
     }
     let context = IbvContext {
         device,
@@ -197,33 +210,37 @@ fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
     or_real!(public, ibv_close_device(public));
-    // SAFETY: V1.
-    drop(unsafe { Box::from_raw(core::ptr::from_ref(context(public)).cast_mut()) });
-    0
+    trace::call("ibv_close_device", [public.addr() as u64, 0], || {
+        // SAFETY: V1.
+        drop(unsafe { Box::from_raw(core::ptr::from_ref(context(public)).cast_mut()) });
+        0
+    })
 }
 
 /// Waits for an asynchronous event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_async_event(public: *mut IbvContext, to: *mut IbvAsyncEvent) -> c_int {
     or_real!(public, ibv_get_async_event(public, to));
-    // SAFETY: V1.
-    let events = Arc::clone(unsafe { context(public) }.port.events());
-    loop {
-        if let Some(event) = events.pop() {
-            let element = core::ptr::with_exposed_provenance_mut(event.cookie as usize);
-            // SAFETY: V2.
-            unsafe { to.write(IbvAsyncEvent { element, event_type: event.kind as u32 }) };
-            return 0;
+    trace::call("ibv_get_async_event", [public.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let events = Arc::clone(unsafe { context(public) }.port.events());
+        loop {
+            if let Some(event) = events.pop() {
+                let element = core::ptr::with_exposed_provenance_mut(event.cookie as usize);
+                // SAFETY: V2.
+                unsafe { to.write(IbvAsyncEvent { element, event_type: event.kind as u32 }) };
+                return 0;
+            }
+            if events.is_nonblocking() {
+                set_errno(libc::EAGAIN);
+                return -1;
+            }
+            if let Err(e) = events.sleep() {
+                set_errno(e.raw_os_error());
+                return -1;
+            }
         }
-        if events.is_nonblocking() {
-            set_errno(libc::EAGAIN);
-            return -1;
-        }
-        if let Err(e) = events.sleep() {
-            set_errno(e.raw_os_error());
-            return -1;
-        }
-    }
+    })
 }
 
 /// Says that an event has been seen to.

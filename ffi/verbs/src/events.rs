@@ -9,6 +9,7 @@ use crate::types::{CompChannel, Cq, context, inside};
 use crate::{code, errno_of, set_errno};
 use bellwire_devices::Model;
 use bellwire_memory::atomic::{AtomicU32, Ordering};
+use bellwire_trace::call as trace;
 use bellwire_verbs::{Channel, Error, Stamp, WcFlags};
 use core::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
@@ -120,7 +121,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     vector: c_int,
 ) -> *mut IbvCq {
     or_real!(public, ibv_create_cq(public, entries, cq_context, channel, vector));
-    create(public, entries, cq_context, channel, vector as u32)
+    trace::call("ibv_create_cq", [public.addr() as u64, entries as u64], || create(public, entries, cq_context, channel, vector as u32))
 }
 
 /// Changes its length.
@@ -141,58 +142,62 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut IbvCq, entries: c_int) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut IbvCq) -> c_int {
     or_real!(cq, ibv_destroy_cq(cq));
-    // SAFETY: V1.
-    let inner = unsafe { inside::<_, Cq>(cq) };
-    let outcome = inner.port.destroy_cq(inner.id);
-    if outcome.is_err() {
-        return code(outcome);
-    }
-    let cookie = cq.addr() as u64;
-    inner.port.events().discard(|e| e.cookie == cookie);
-    if !inner.public.channel.is_null() {
+    trace::call("ibv_destroy_cq", [cq.addr() as u64, 0], || {
         // SAFETY: V1.
-        let channel = unsafe { inside::<_, CompChannel>(inner.public.channel) };
-        channel.events.discard(|e| *e == cookie);
-        // Acquire: what the acknowledging thread did with the queue is done; pairs with the release
-        // there.
-        while inner.given.load(Ordering::Relaxed) != inner.seen.load(Ordering::Acquire) {
-            std::thread::sleep(std::time::Duration::from_micros(100));
+        let inner = unsafe { inside::<_, Cq>(cq) };
+        let outcome = inner.port.destroy_cq(inner.id);
+        if outcome.is_err() {
+            return code(outcome);
         }
-        // Relaxed: a count.
-        channel.users.fetch_sub(1, Ordering::Relaxed);
-    }
-    // SAFETY: V1; it is used no more.
-    drop(unsafe { Box::from_raw(cq.cast::<Cq>()) });
-    0
+        let cookie = cq.addr() as u64;
+        inner.port.events().discard(|e| e.cookie == cookie);
+        if !inner.public.channel.is_null() {
+            // SAFETY: V1.
+            let channel = unsafe { inside::<_, CompChannel>(inner.public.channel) };
+            channel.events.discard(|e| *e == cookie);
+            // Acquire: what the acknowledging thread did with the queue is done; pairs with the
+            // release there.
+            while inner.given.load(Ordering::Relaxed) != inner.seen.load(Ordering::Acquire) {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+            // Relaxed: a count.
+            channel.users.fetch_sub(1, Ordering::Relaxed);
+        }
+        // SAFETY: V1; it is used no more.
+        drop(unsafe { Box::from_raw(cq.cast::<Cq>()) });
+        0
+    })
 }
 
 /// Waits for an event of a completion channel; meanwhile this thread moves everything.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_get_cq_event(channel: *mut IbvCompChannel, cq: *mut *mut IbvCq, cq_context: *mut *mut c_void) -> c_int {
     or_real!(channel, ibv_get_cq_event(channel, cq, cq_context));
-    // SAFETY: V1.
-    let inner = unsafe { inside::<_, CompChannel>(channel) };
-    loop {
-        if let Some(cookie) = inner.events.pop() {
-            let found = core::ptr::with_exposed_provenance_mut::<IbvCq>(cookie as usize);
-            // SAFETY: V1: events of a queue that has ended are discarded. Relaxed: a count that
-            // this thread's program compares later.
-            unsafe {
-                inside::<_, Cq>(found).given.fetch_add(1, Ordering::Relaxed);
-                *cq = found;
-                *cq_context = (*found).cq_context;
+    trace::call("ibv_get_cq_event", [channel.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let inner = unsafe { inside::<_, CompChannel>(channel) };
+        loop {
+            if let Some(cookie) = inner.events.pop() {
+                let found = core::ptr::with_exposed_provenance_mut::<IbvCq>(cookie as usize);
+                // SAFETY: V1: events of a queue that has ended are discarded. Relaxed: a count that
+                // this thread's program compares later.
+                unsafe {
+                    inside::<_, Cq>(found).given.fetch_add(1, Ordering::Relaxed);
+                    *cq = found;
+                    *cq_context = (*found).cq_context;
+                }
+                return 0;
             }
-            return 0;
+            if inner.events.is_nonblocking() {
+                set_errno(libc::EAGAIN);
+                return -1;
+            }
+            if let Err(e) = inner.port.wait_for_completions(&inner.events) {
+                set_errno(e.raw_os_error());
+                return -1;
+            }
         }
-        if inner.events.is_nonblocking() {
-            set_errno(libc::EAGAIN);
-            return -1;
-        }
-        if let Err(e) = inner.port.wait_for_completions(&inner.events) {
-            set_errno(e.raw_os_error());
-            return -1;
-        }
-    }
+    })
 }
 
 /// Says that events have been seen to.

@@ -10,7 +10,8 @@ use crate::pieces::pieces;
 use crate::query::attributes;
 use crate::types::{Ah, Building, Cq, Qp, context, inside};
 use crate::windows::bind_of;
-use crate::{errno_of, set_errno};
+use crate::{code, errno_of, set_errno, traced};
+use bellwire_trace::here;
 use bellwire_verbs::{Destination, Error, Extra, Opcode, SendFlags, SendRequest, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 
@@ -211,7 +212,7 @@ unsafe extern "C" fn wr_abort(qp: *mut IbvQp) {
 }
 
 /// Posts what was built.
-unsafe extern "C" fn wr_complete(qp: *mut IbvQp) -> c_int {
+unsafe extern "C" fn wr_complete<const TRACED: bool>(qp: *mut IbvQp) -> c_int {
     // SAFETY: V1.
     let qp = unsafe { of(qp) };
     if let Some(why) = qp.batch.failed {
@@ -237,8 +238,15 @@ unsafe extern "C" fn wr_complete(qp: *mut IbvQp) -> c_int {
             extra: b.extra,
             to: b.to,
         };
+        if TRACED {
+            traced::note_request(qp.number, &request);
+        }
         // SAFETY: R2, which V2 asks of the program.
-        if let Err(e) = unsafe { qp.port.post_send(qp.number, &request) } {
+        let posted = unsafe { qp.port.post_send(qp.number, &request) };
+        if TRACED {
+            traced::note_posted(qp.number, code(posted));
+        }
+        if let Err(e) = posted {
             return errno_of(e);
         }
     }
@@ -293,7 +301,7 @@ fn calls() -> [Call; 21] {
         wr_set_sge as Call,
         wr_set_sge_list as Call,
         wr_start as Call,
-        wr_complete as Call,
+        if here::is_on() { wr_complete::<true> as Call } else { wr_complete::<false> as Call },
         wr_abort as Call,
         wr_unsupported as Call,
     ]
@@ -328,8 +336,8 @@ pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *co
     let cq = events::create(context, entries, a.cq_context, a.channel, a.comp_vector);
     if !cq.is_null() {
         let known: [Call; 18] = [
-            start_poll as Call,
-            next_poll as Call,
+            if here::is_on() { start_poll::<true> as Call } else { start_poll::<false> as Call },
+            if here::is_on() { next_poll::<true> as Call } else { next_poll::<false> as Call },
             end_poll as Call,
             read_opcode as Call,
             read_vendor_err as Call,
@@ -357,7 +365,7 @@ pub(crate) unsafe extern "C" fn create_cq_ex(context: *mut IbvContext, attr: *co
 }
 
 /// Takes the next completion, to be read.
-unsafe extern "C" fn next_poll(cq: *mut IbvCq) -> c_int {
+unsafe extern "C" fn next_poll<const TRACED: bool>(cq: *mut IbvCq) -> c_int {
     // SAFETY: V1; the program polls a queue by one thread at a time.
     let inner = unsafe { &mut *cq.cast::<Cq>() };
     let mut current = None;
@@ -370,6 +378,9 @@ unsafe extern "C" fn next_poll(cq: *mut IbvCq) -> c_int {
     } else {
         inner.port.poll_cq(inner.id, 1, |c| current = Some(*c)).map(drop)
     };
+    if TRACED {
+        traced::note_completion(current.as_ref());
+    }
     inner.current = current;
     match (found, &inner.current) {
         (Err(e), _) => errno_of(e),
@@ -381,13 +392,13 @@ unsafe extern "C" fn next_poll(cq: *mut IbvCq) -> c_int {
     }
 }
 
-unsafe extern "C" fn start_poll(cq: *mut IbvCq, attr: *const u32) -> c_int {
+unsafe extern "C" fn start_poll<const TRACED: bool>(cq: *mut IbvCq, attr: *const u32) -> c_int {
     // SAFETY: V2.
     if !attr.is_null() && unsafe { *attr } != 0 {
         return libc::EINVAL;
     }
     // SAFETY: the caller's.
-    unsafe { next_poll(cq) }
+    unsafe { next_poll::<TRACED>(cq) }
 }
 
 unsafe extern "C" fn end_poll(_cq: *mut IbvCq) {}

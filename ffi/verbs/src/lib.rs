@@ -23,6 +23,7 @@
 //! | `extended.rs` | the newer interfaces: requests built by calls, completions read by calls |
 //! | `files.rs`, `files/` | device files and `/sys` as programs see them: calls of the C library that are taken |
 //! | `strict.rs` | where reports of broken rules go |
+//! | `traced.rs` | the calls of a program that is traced |
 //! | `names.rs` | texts, and conversions of rates |
 //!
 //! Invariants, on which every `unsafe` block about an argument relies:
@@ -53,6 +54,7 @@ mod pieces;
 mod ports;
 mod query;
 mod strict;
+mod traced;
 mod types;
 mod windows;
 

@@ -9,6 +9,7 @@ use crate::query::LID;
 use crate::types::{Ah, Backing, Cq, Mr, Pd, Srq, Xrcd, context, inside};
 use crate::{code, errno_of, object, set_errno};
 use bellwire_devices::{Atomics, Device};
+use bellwire_trace::call as trace;
 use bellwire_verbs::{Access, Error, Gid, Prefetch, Region, Sge, has_on_demand};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -22,27 +23,31 @@ const HUGETLB: u32 = 1 << 7;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(public: *mut IbvContext) -> *mut IbvPd {
     or_real!(public, ibv_alloc_pd(public));
-    // SAFETY: V1.
-    let (port, own) = unsafe { (Arc::clone(&context(public).port), context(public).own) };
-    object(own.count(Kind::Pd).and_then(|counted| {
-        let id = port.create_domain()?;
-        Ok(Box::new(Pd { public: IbvPd { context: public, handle: id }, port, own, id, is_parent: false, td: None, _counted: counted }))
-    }))
-    .cast()
+    trace::call("ibv_alloc_pd", [public.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let (port, own) = unsafe { (Arc::clone(&context(public).port), context(public).own) };
+        object(own.count(Kind::Pd).and_then(|counted| {
+            let id = port.create_domain()?;
+            Ok(Box::new(Pd { public: IbvPd { context: public, handle: id }, port, own, id, is_parent: false, td: None, _counted: counted }))
+        }))
+        .cast()
+    })
 }
 
 /// Ends one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut IbvPd) -> c_int {
     or_real!(pd, ibv_dealloc_pd(pd));
-    // SAFETY: V1.
-    let inner = unsafe { inside::<_, Pd>(pd) };
-    let outcome = if inner.is_parent { inner.port.release_domain(inner.id) } else { inner.port.destroy_domain(inner.id) };
-    if outcome.is_ok() {
-        // SAFETY: V1; it is used no more.
-        drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
-    }
-    code(outcome)
+    trace::call("ibv_dealloc_pd", [pd.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let inner = unsafe { inside::<_, Pd>(pd) };
+        let outcome = if inner.is_parent { inner.port.release_domain(inner.id) } else { inner.port.destroy_domain(inner.id) };
+        if outcome.is_ok() {
+            // SAFETY: V1; it is used no more.
+            drop(unsafe { Box::from_raw(pd.cast::<Pd>()) });
+        }
+        code(outcome)
+    })
 }
 
 fn register(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
@@ -88,21 +93,21 @@ pub(crate) fn register_backed(pd: *mut IbvPd, addr: *mut c_void, length: usize, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr(pd: *mut IbvPd, addr: *mut c_void, length: usize, access: c_int) -> *mut IbvMr {
     or_real!(pd, ibv_reg_mr(pd, addr, length, access));
-    register(pd, addr, length, addr as u64, access as u32)
+    trace::call("ibv_reg_mr", [addr.addr() as u64, length as u64], || register(pd, addr, length, addr as u64, access as u32))
 }
 
 /// Registers memory that requests call by other addresses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: c_int) -> *mut IbvMr {
     or_real!(pd, ibv_reg_mr_iova(pd, addr, length, iova, access));
-    register(pd, addr, length, iova, access as u32)
+    trace::call("ibv_reg_mr_iova", [addr.addr() as u64, length as u64], || register(pd, addr, length, iova, access as u32))
 }
 
 /// The same; unknown optional access is left out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_reg_mr_iova2(pd: *mut IbvPd, addr: *mut c_void, length: usize, iova: u64, access: u32) -> *mut IbvMr {
     or_real!(pd, ibv_reg_mr_iova2(pd, addr, length, iova, access));
-    register(pd, addr, length, iova, access)
+    trace::call("ibv_reg_mr_iova2", [addr.addr() as u64, length as u64], || register(pd, addr, length, iova, access))
 }
 
 /// Brings memory of regions on demand in, or not, as the program advises.
@@ -197,24 +202,28 @@ pub unsafe extern "C" fn ibv_rereg_mr(mr: *mut IbvMr, flags: c_int, pd: *mut Ibv
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut IbvMr) -> c_int {
     or_real!(mr, ibv_dereg_mr(mr));
-    // SAFETY: V1.
-    let inner = unsafe { inside::<_, Mr>(mr) };
-    let outcome = inner.port.deregister(inner.public.lkey);
-    // In the child of a fork only the object is there to be freed.
-    if matches!(outcome, Ok(()) | Err(Error::InChild)) {
-        // SAFETY: V1; it is used no more.
-        drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
-        return 0;
-    }
-    code(outcome)
+    trace::call("ibv_dereg_mr", [mr.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let inner = unsafe { inside::<_, Mr>(mr) };
+        let outcome = inner.port.deregister(inner.public.lkey);
+        // In the child of a fork only the object is there to be freed.
+        if matches!(outcome, Ok(()) | Err(Error::InChild)) {
+            // SAFETY: V1; it is used no more.
+            drop(unsafe { Box::from_raw(mr.cast::<Mr>()) });
+            return 0;
+        }
+        code(outcome)
+    })
 }
 
 /// Makes a shared receive queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(pd: *mut IbvPd, init: *mut IbvSrqInitAttr) -> *mut IbvSrq {
     or_real!(pd, ibv_create_srq(pd, init));
-    // SAFETY: V1, V2.
-    unsafe { make_srq(pd, (*init).srq_context, (*init).attr, None) }
+    trace::call("ibv_create_srq", [pd.addr() as u64, 0], || {
+        // SAFETY: V1, V2.
+        unsafe { make_srq(pd, (*init).srq_context, (*init).attr, None) }
+    })
 }
 
 /// Makes a shared receive queue; `xrc`: for extended reliable connections, of that domain and with
@@ -347,15 +356,17 @@ pub unsafe extern "C" fn ibv_query_srq(srq: *mut IbvSrq, to: *mut IbvSrqAttr) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut IbvSrq) -> c_int {
     or_real!(srq, ibv_destroy_srq(srq));
-    // SAFETY: V1.
-    let inner = unsafe { inside::<_, Srq>(srq) };
-    let outcome = inner.port.destroy_srq(inner.id);
-    if outcome.is_ok() {
-        inner.port.events().discard(|e| e.cookie == srq.addr() as u64);
-        // SAFETY: V1; it is used no more.
-        drop(unsafe { Box::from_raw(srq.cast::<Srq>()) });
-    }
-    code(outcome)
+    trace::call("ibv_destroy_srq", [srq.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let inner = unsafe { inside::<_, Srq>(srq) };
+        let outcome = inner.port.destroy_srq(inner.id);
+        if outcome.is_ok() {
+            inner.port.events().discard(|e| e.cookie == srq.addr() as u64);
+            // SAFETY: V1; it is used no more.
+            drop(unsafe { Box::from_raw(srq.cast::<Srq>()) });
+        }
+        code(outcome)
+    })
 }
 
 /// The address that attributes name; `None`: the device's own. An error: they name none, or an
@@ -378,16 +389,18 @@ pub(crate) fn address(attr: &IbvAhAttr, device: &Device) -> Result<Option<Gid>, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut IbvPd, attr: *mut IbvAhAttr) -> *mut IbvAh {
     or_real!(pd, ibv_create_ah(pd, attr));
-    // SAFETY: V1, V2.
-    let (context, attr) = unsafe { ((*pd).context, &*attr) };
-    // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach
-    // this host.
-    let names_one = attr.is_global != 0 || attr.dlid == LID;
-    // SAFETY: V1.
-    let own = unsafe { inside::<_, Pd>(pd) }.own;
-    let gid = address(attr, &own.device).and_then(|gid| if attr.port_num == 1 && names_one { Ok(gid) } else { Err(Error::Invalid) });
-    let made = gid.and_then(|gid| Ok(Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid, _counted: own.count(Kind::Ah)? })));
-    object(made).cast()
+    trace::call("ibv_create_ah", [pd.addr() as u64, 0], || {
+        // SAFETY: V1, V2.
+        let (context, attr) = unsafe { ((*pd).context, &*attr) };
+        // Ethernet has no addresses but GIDs. Programs that make a handle from the port's LID reach
+        // this host.
+        let names_one = attr.is_global != 0 || attr.dlid == LID;
+        // SAFETY: V1.
+        let own = unsafe { inside::<_, Pd>(pd) }.own;
+        let gid = address(attr, &own.device).and_then(|gid| if attr.port_num == 1 && names_one { Ok(gid) } else { Err(Error::Invalid) });
+        let made = gid.and_then(|gid| Ok(Box::new(Ah { public: IbvAh { context, pd, handle: 0 }, gid, _counted: own.count(Kind::Ah)? })));
+        object(made).cast()
+    })
 }
 
 /// Says where the sender of a message is: its GID stands in front of the data.

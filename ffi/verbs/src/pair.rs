@@ -8,6 +8,7 @@ use crate::objects::address;
 use crate::types::{Batch, Cq, Pd, Qp, Srq, Xrcd, context, inside};
 use crate::{code, errno_of, set_errno};
 use bellwire_devices::Atomics;
+use bellwire_trace::call as trace;
 use bellwire_verbs::{Access, Caps, Error, Gid, Given, INLINE_MAX, QpAttributes, QpInit, QpKind, QpState};
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -113,14 +114,16 @@ fn caps_of(caps: &Caps) -> IbvQpCap {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut IbvPd, attr: *mut IbvQpInitAttr) -> *mut IbvQp {
     or_real!(pd, ibv_create_qp(pd, attr));
-    if pd.is_null() {
-        set_errno(libc::EINVAL);
-        return core::ptr::null_mut();
-    }
-    // SAFETY: the caller's.
-    unsafe { create((*pd).context, pd, core::ptr::null_mut(), attr) }.unwrap_or_else(|e| {
-        set_errno(errno_of(e));
-        core::ptr::null_mut()
+    trace::call("ibv_create_qp", [pd.addr() as u64, 0], || {
+        if pd.is_null() {
+            set_errno(libc::EINVAL);
+            return core::ptr::null_mut();
+        }
+        // SAFETY: the caller's.
+        unsafe { create((*pd).context, pd, core::ptr::null_mut(), attr) }.unwrap_or_else(|e| {
+            set_errno(errno_of(e));
+            core::ptr::null_mut()
+        })
     })
 }
 
@@ -155,14 +158,16 @@ pub(crate) unsafe extern "C" fn open_qp(context: *mut IbvContext, attr: *const I
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_modify_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask: c_int) -> c_int {
     or_real!(qp, ibv_modify_qp(qp, attr, mask));
-    // SAFETY: V1, V2.
-    let (inner, a) = unsafe { (inside::<_, Qp>(qp), &*attr) };
-    let outcome = modify(inner, a, mask as u32);
-    if let Ok(state) = outcome {
-        // SAFETY: V1.
-        unsafe { (*qp).state = state as u32 };
-    }
-    code(outcome.map(drop))
+    trace::call("ibv_modify_qp", [qp.addr() as u64, mask as u64], || {
+        // SAFETY: V1, V2.
+        let (inner, a) = unsafe { (inside::<_, Qp>(qp), &*attr) };
+        let outcome = modify(inner, a, mask as u32);
+        if let Ok(state) = outcome {
+            // SAFETY: V1.
+            unsafe { (*qp).state = state as u32 };
+        }
+        code(outcome.map(drop))
+    })
 }
 
 fn modify(qp: &Qp, a: &IbvQpAttr, mask: u32) -> Result<QpState, Error> {
@@ -258,17 +263,19 @@ pub unsafe extern "C" fn ibv_query_qp(qp: *mut IbvQp, attr: *mut IbvQpAttr, mask
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut IbvQp) -> c_int {
     or_real!(qp, ibv_destroy_qp(qp));
-    // SAFETY: V1.
-    let inner = unsafe { inside::<_, Qp>(qp) };
-    let outcome = inner.port.destroy_qp(inner.number);
-    if matches!(outcome, Ok(()) | Err(Error::InChild)) {
-        let cookie = qp.addr() as u64;
-        inner.port.events().discard(|e| e.cookie == cookie);
-        // SAFETY: V1; it is used no more.
-        drop(unsafe { Box::from_raw(qp.cast::<Qp>()) });
-        return 0;
-    }
-    code(outcome)
+    trace::call("ibv_destroy_qp", [qp.addr() as u64, 0], || {
+        // SAFETY: V1.
+        let inner = unsafe { inside::<_, Qp>(qp) };
+        let outcome = inner.port.destroy_qp(inner.number);
+        if matches!(outcome, Ok(()) | Err(Error::InChild)) {
+            let cookie = qp.addr() as u64;
+            inner.port.events().discard(|e| e.cookie == cookie);
+            // SAFETY: V1; it is used no more.
+            drop(unsafe { Box::from_raw(qp.cast::<Qp>()) });
+            return 0;
+        }
+        code(outcome)
+    })
 }
 
 /// Extended connection establishment: this device has no options, and says so under its own vendor

@@ -3,7 +3,7 @@
 //! caller knows.
 
 use crate::handles::{self, Cell, Kind};
-use crate::status::{Outcome, VipReturn, call};
+use crate::status::{Outcome, VipReturn, call, traced};
 use crate::types::{VipHandle, VipNetAddress, VipUlong, VipViAttributes};
 use crate::vi::attributes_for_c;
 use crate::work::{enter_vi, timeout_of};
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn VipConnectWait(
     attributes_out: *mut VipViAttributes,
     connection_out: *mut VipHandle,
 ) -> VipReturn {
-    call(|| {
+    traced("VipConnectWait", [nic.addr(), timeout as usize], || {
         let nic = handles::enter_nic(nic)?;
         if remote_out.is_null() || attributes_out.is_null() || connection_out.is_null() {
             return Err(VipReturn::InvalidParameter);
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn VipConnectWait(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipConnectAccept(connection: VipHandle, vi: VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipConnectAccept", [connection.addr(), vi.addr()], || {
         let (nic, incoming) = handles::enter_object(Kind::Connection, connection)?;
         let vi: ViHandle = nic.object(Kind::Vi, vi).ok_or(VipReturn::InvalidParameter)?;
         Ok(nic.nic.with(|e| {
@@ -183,7 +183,7 @@ pub extern "C" fn VipConnectAccept(connection: VipHandle, vi: VipHandle) -> VipR
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipConnectReject(connection: VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipConnectReject", [connection.addr(), 0], || {
         let (nic, incoming) = handles::enter_object(Kind::Connection, connection)?;
         Ok(nic.nic.with(|e| e.reject(incoming))?)
     })
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn VipConnectRequest(
     timeout: VipUlong,
     attributes_out: *mut VipViAttributes,
 ) -> VipReturn {
-    call(|| {
+    traced("VipConnectRequest", [vi.addr(), timeout as usize], || {
         let (nic, vi) = enter_vi(vi)?;
         if attributes_out.is_null() {
             return Err(VipReturn::InvalidParameter);
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn VipConnectRequest(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipDisconnect(vi: VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipDisconnect", [vi.addr(), 0], || {
         let (nic, vi) = enter_vi(vi)?;
         Ok(nic.nic.with(|e| e.disconnect(vi))?)
     })
@@ -229,7 +229,7 @@ pub extern "C" fn VipDisconnect(vi: VipHandle) -> VipReturn {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipConnectPeerRequest(vi: VipHandle, local: *const VipNetAddress, remote: *const VipNetAddress, timeout: VipUlong) -> VipReturn {
-    call(|| {
+    traced("VipConnectPeerRequest", [vi.addr(), timeout as usize], || {
         let (nic, vi) = enter_vi(vi)?;
         let (local, remote) = addresses(&nic, vi, local, remote)?;
         Ok(nic.nic.peer_request(vi, &local, &remote, timeout_of(timeout))?)
@@ -251,7 +251,7 @@ pub unsafe extern "C" fn VipConnectPeerDone(vi: VipHandle, attributes_out: *mut 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipConnectPeerWait(vi: VipHandle, attributes_out: *mut VipViAttributes) -> VipReturn {
-    call(|| {
+    traced("VipConnectPeerWait", [vi.addr(), 0], || {
         let (nic, vi) = enter_vi(vi)?;
         if attributes_out.is_null() {
             return Err(VipReturn::InvalidParameter);

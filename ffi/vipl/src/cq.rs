@@ -3,7 +3,7 @@
 
 use crate::handles::{self, Cell, Kind};
 use crate::notify::is_receive;
-use crate::status::{Outcome, VipReturn, call};
+use crate::status::{Outcome, VipReturn, call, traced};
 use crate::types::{VipBoolean, VipHandle, VipUlong};
 use crate::work::timeout_of;
 use bellwire_via::completion_queue::CQ_ENTRIES_MAX;
@@ -30,7 +30,7 @@ fn hand_over(nic: &Cell, (vi, queue): (ViHandle, WorkQueueKind), vi_out: *mut Vi
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipCreateCQ(nic: VipHandle, entries: VipUlong, out: *mut VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipCreateCQ", [nic.addr(), entries as usize], || {
         let nic = handles::enter_nic(nic)?;
         let entries = entries_of(entries)?;
         if out.is_null() {
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn VipCreateCQ(nic: VipHandle, entries: VipUlong, out: *mu
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipDestroyCQ(cq: VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipDestroyCQ", [cq.addr(), 0], || {
         let (nic, cq) = handles::enter_object(Kind::Cq, cq)?;
         Ok(nic.nic.destroy_cq(cq)?)
     })

@@ -2,7 +2,7 @@
 //! Protection tags and registered memory.
 
 use crate::handles::{self, Cell, Kind};
-use crate::status::{Outcome, VipReturn, call};
+use crate::status::{Outcome, VipReturn, call, traced};
 use crate::types::{VIP_FALSE, VIP_TRUE, VipBoolean, VipHandle, VipMemAttributes, VipUlong};
 use bellwire_via::{Error, MemAttributes, MemHandle, PtagHandle};
 use core::ffi::c_void;
@@ -46,7 +46,7 @@ pub(crate) fn start_of(address: *mut c_void, length: VipUlong) -> Result<u64, Vi
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipCreatePtag(nic: VipHandle, out: *mut VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipCreatePtag", [nic.addr(), 0], || {
         let nic = handles::enter_nic(nic)?;
         if out.is_null() {
             return Err(VipReturn::InvalidParameter);
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn VipRegisterMem(
     attributes: *const VipMemAttributes,
     out: *mut u32,
 ) -> VipReturn {
-    call(|| {
+    traced("VipRegisterMem", [address.addr(), length as usize], || {
         let nic = handles::enter_nic(nic)?;
         if address.is_null() || length == 0 || out.is_null() {
             return Err(VipReturn::InvalidParameter);
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn VipRegisterMem(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipDeregisterMem(nic: VipHandle, address: *mut c_void, handle: u32) -> VipReturn {
-    call(|| {
+    traced("VipDeregisterMem", [address.addr(), handle as usize], || {
         let nic = handles::enter_nic(nic)?;
         let (at, handle) = (address.addr() as u64, MemHandle::from_raw(handle));
         Ok(nic.nic.with(|e| {

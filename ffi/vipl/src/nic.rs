@@ -6,7 +6,7 @@ use crate::ext::VERSION;
 use crate::forks;
 use crate::handles::{self, Cell};
 use crate::memory::REGISTER_BLOCK_BYTES_MAX;
-use crate::status::{Outcome, VipReturn, call};
+use crate::status::{Outcome, VipReturn, call, traced};
 use crate::types::{VIP_SMI_AUTODISCOVERY, VIP_TRUE, VipAutodiscoveryList, VipHandle, VipNicAttributes, VipUlong};
 use bellwire_via::Nic;
 use bellwire_via::attributes::DISCRIMINATOR_BYTES_MAX;
@@ -58,7 +58,7 @@ fn refused(error: &dyn core::fmt::Display) -> VipReturn {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipOpenNic(name: *const c_char, out: *mut VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipOpenNic", [name.addr(), 0], || {
         if name.is_null() || out.is_null() || !is_known(name) {
             return Err(VipReturn::InvalidParameter);
         }
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn VipOpenNic(name: *const c_char, out: *mut VipHandle) ->
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipCloseNic(nic: VipHandle) -> VipReturn {
-    call(|| handles::close(nic))
+    traced("VipCloseNic", [nic.addr(), 0], || handles::close(nic))
 }
 
 #[unsafe(no_mangle)]

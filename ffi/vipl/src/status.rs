@@ -72,6 +72,18 @@ pub(crate) fn call(body: impl FnOnce() -> Outcome) -> VipReturn {
     guard(|| code(body()))
 }
 
+/// As [`call`], for a call that sets something up: it is noted if this process is traced.
+#[inline]
+pub(crate) fn traced(name: &str, arguments: [usize; 2], body: impl FnOnce() -> Outcome) -> VipReturn {
+    bellwire_trace::call::call(name, arguments.map(|a| a as u64), || call(body))
+}
+
+impl bellwire_trace::call::Outcome for VipReturn {
+    fn word(&self) -> u64 {
+        *self as u64
+    }
+}
+
 #[inline(always)]
 pub(crate) fn code(outcome: Outcome) -> VipReturn {
     match outcome {

@@ -3,7 +3,7 @@
 
 use crate::handles::{self, Cell, Kind};
 use crate::memory::{boolean, ptag_handle, ptag_of};
-use crate::status::{Outcome, VipReturn, call};
+use crate::status::{Outcome, VipReturn, call, traced};
 use crate::types::{VIP_FALSE, VIPX_VI_RNR_WAIT, VipBoolean, VipHandle, VipViAttributes, VipxViAttributes};
 use crate::work::enter_vi;
 use bellwire_via::{Reliability, ViAttributes};
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn VipCreateVi(
     receive_cq: VipHandle,
     out: *mut VipHandle,
 ) -> VipReturn {
-    call(|| create(nic, attributes, core::ptr::null(), send_cq, receive_cq, out))
+    traced("VipCreateVi", [nic.addr(), 0], || create(nic, attributes, core::ptr::null(), send_cq, receive_cq, out))
 }
 
 #[unsafe(no_mangle)]
@@ -98,12 +98,12 @@ pub unsafe extern "C" fn VipxCreateVi(
     receive_cq: VipHandle,
     out: *mut VipHandle,
 ) -> VipReturn {
-    call(|| create(nic, attributes, extension, send_cq, receive_cq, out))
+    traced("VipxCreateVi", [nic.addr(), 0], || create(nic, attributes, extension, send_cq, receive_cq, out))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn VipDestroyVi(vi: VipHandle) -> VipReturn {
-    call(|| {
+    traced("VipDestroyVi", [vi.addr(), 0], || {
         let (nic, vi) = enter_vi(vi)?;
         Ok(nic.nic.with(|e| e.destroy_vi(vi))?)
     })
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn VipQueryVi(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn VipSetViAttributes(vi: VipHandle, attributes: *const VipViAttributes) -> VipReturn {
-    call(|| {
+    traced("VipSetViAttributes", [vi.addr(), 0], || {
         let (nic, vi) = enter_vi(vi)?;
         // SAFETY: C1.
         let given = unsafe { attributes.as_ref() }.ok_or(VipReturn::InvalidParameter)?;

@@ -12,7 +12,7 @@ use bellwire_wire::udp::keys_from_env;
 const EXCHANGE: (u64, usize) = (10_000, 5);
 
 /// What a user may have set.
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 17] = [
     "BELLWIRE_VIPL",
     "BELLWIRE_MODE",
     "BELLWIRE_ATTACH",
@@ -26,6 +26,7 @@ const VARIABLES: [&str; 16] = [
     "BELLWIRE_ALLOW",
     "BELLWIRE_DIRECTORY_PORT",
     "BELLWIRE_FAULTS",
+    "BELLWIRE_TRACE",
     "BELLWIRE_KEY_FILE",
     "BELLWIRE_KEY_HOSTS",
     "BELLWIRE_SPIN_US",

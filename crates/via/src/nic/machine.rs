@@ -53,6 +53,9 @@ pub trait Machine<W: Wire>: Send + 'static {
         true
     }
 
+    /// The NIC is traced, and its token is about to be let go: notes what has changed.
+    fn trace(&mut self) {}
+
     /// Ends all connections: the engine goes.
     fn close(&mut self, engine: &mut Engine<W>);
 }

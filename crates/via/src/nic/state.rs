@@ -11,6 +11,7 @@ use super::identity::Identity;
 use super::machine::{Machine, Owned, Ring};
 use super::port::{EVENTS, Port, WORK};
 use super::spin::Adaptive;
+use super::trace::Tracer;
 use super::waiters::Waiters;
 use super::watches::Watches;
 use crate::engine::Engine;
@@ -122,6 +123,8 @@ pub(super) struct Core {
     pub(super) machine: Option<Owned>,
     /// Times that the helper left the bell armed when it slept.
     pub(super) helper_sleeps: u64,
+    /// Of a NIC that is traced.
+    pub(super) tracer: Option<Box<Tracer>>,
 }
 
 impl Core {
@@ -149,6 +152,7 @@ impl Core {
             watched: false,
             machine: None,
             helper_sleeps: 0,
+            tracer: None,
         }
     }
 

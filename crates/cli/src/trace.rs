@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire trace`: runs a program with its processes' calls, and what the engine does of them,
+//! noted with times, and shows that as a tree, as JSON, or in Perfetto's format.
+
+mod collect;
+mod json;
+mod perfetto;
+mod show;
+mod tree;
+
+use self::collect::Collector;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use bellwire_report::output;
+use bellwire_trace::here;
+use bellwire_trace::kinds::Layer;
+
+const LONG_ABOUT: &str = "\
+Runs a program and shows what it called, what the engine did of it, and when: each request from its post over its leaving to its completion, connections with the reason why they broke, \
+links with the wire that was chosen and why. Processes that the program starts on this host are traced as well, also under bellwire run, mpiexec and mpirun.
+
+Each thread writes its events into a file of its own, of --bytes, which is read while the program runs; where that is too slow, the oldest events are overwritten, and their number is told. \
+Of each thread the last events are kept, up to --limit. The files are there whatever becomes of \
+the program: after kill -9 its last events are shown. A program that is not traced executes nothing for all this.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  bellwire trace ./pingpong                                  a tree, on standard error when the program has ended
+  bellwire trace -o pingpong.txt ./pingpong
+  bellwire trace --format perfetto -o x.perfetto-trace bellwire run -n 2 ./ring
+  bellwire trace --layers calls bellwire run --verbs ibv_rc_pingpong
+  bellwire trace --keep traces ./pingpong; bellwire trace --read traces
+
+Open a file of Perfetto's format at https://ui.perfetto.dev (the file stays in the browser), or query it with trace_processor.
+
+Environment:
+  BELLWIRE_TRACE=DIR does the same to a program that is started in another way (on other hosts, say): its files go to DIR, and --read shows them.
+
+Exit status:
+  that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the trace cannot be written; 2 if the arguments were wrong.";
+
+/// Time between two looks at what a running program has noted.
+const LOOKS: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people: calls, and beneath each what came of it
+    Tree,
+    /// For programs: one object
+    Json,
+    /// For Perfetto's viewer and its trace processor
+    Perfetto,
+}
+
+fn layer(name: &str) -> Result<Layer, String> {
+    Layer::ALL.into_iter().find(|layer| layer.name() == name).ok_or_else(|| format!("one of {}", Layer::ALL.map(Layer::name).join(", ")))
+}
+
+/// Run a program and show its calls and the engine's steps, with times
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Write the trace into a file; - for standard output, after the program's. A tree goes to
+    /// standard error otherwise
+    #[arg(short, long, value_name = "FILE", value_parser = output::file_to_write)]
+    output: Option<PathBuf>,
+
+    /// What it looks like
+    #[arg(long, value_enum, default_value = "tree")]
+    format: Format,
+
+    /// Show these layers only: calls, pairs, engine, links
+    #[arg(long, value_name = "LAYER,..", value_delimiter = ',', value_parser = layer)]
+    layers: Vec<Layer>,
+
+    /// Bytes of each thread's file, which this command reads all the time: what a thread notes
+    /// while it does not get to
+    #[arg(long, value_name = "BYTES", default_value_t = here::BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(here::BYTES_MIN..=here::BYTES_MAX))]
+    bytes: u64,
+
+    /// Bytes of each thread's events that are kept, the last ones
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
+    limit: u64,
+
+    /// Leave the threads' files in this folder, which must not be there or be empty
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+
+    /// Run nothing: show what is in a folder of --keep or BELLWIRE_TRACE
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "program", "bytes", "limit"])]
+    read: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "read", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Runs the program and shows the trace.
+///
+/// # Errors
+/// A sentence.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    if arguments.format != Format::Tree && arguments.output.is_none() {
+        return Err("where is the trace to go? -o FILE, or -o - for standard output".to_owned());
+    }
+    if let Some(folder) = &arguments.read {
+        show(arguments, Collector::new(folder, u64::MAX), Path::new("-"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = Folder::make(arguments.keep.as_deref())?;
+    let (over, is_over) = mpsc::channel::<()>();
+    let mut collector = Collector::new(&folder.path, arguments.limit);
+    let collecting = std::thread::spawn(move || {
+        // The end says which files still cannot be read.
+        while is_over.recv_timeout(LOOKS) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let _ = collector.look();
+        }
+        collector
+    });
+    let status = execute(&arguments.program, &folder.path, arguments.bytes);
+    drop(over);
+    let collector = collecting.join().map_err(|_| "reading the trace failed")?;
+    let shown = show(arguments, collector, Path::new("/dev/stderr"));
+    let code = status?;
+    shown.map(|()| code)
+}
+
+/// Where the threads' files are.
+struct Folder {
+    path: PathBuf,
+    stays: bool,
+}
+
+impl Folder {
+    fn make(keep: Option<&Path>) -> Result<Self, String> {
+        if let Some(keep) = keep {
+            std::fs::create_dir_all(keep).map_err(|e| format!("--keep {}: {e}", keep.display()))?;
+            let path = keep.canonicalize().map_err(|e| format!("--keep {}: {e}", keep.display()))?;
+            if std::fs::read_dir(&path).is_ok_and(|mut there| there.next().is_some()) {
+                return Err(format!("--keep {}: it is not empty", keep.display()));
+            }
+            return Ok(Self { path, stays: true });
+        }
+        // A name that is free, and nobody else's: the folder is made with it, for this user alone.
+        for n in 0..1000 {
+            let path = std::env::temp_dir().join(format!("bellwire-trace-{}-{n}", std::process::id()));
+            match std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path) {
+                Ok(()) => return Ok(Self { path, stays: false }),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(format!("{}: {e}", path.display())),
+            }
+        }
+        Err(format!("no name is free in {}", std::env::temp_dir().display()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.stays {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Runs the program to its end. Signals of the terminal reach it by themselves, and do not end this
+/// command; others are passed on.
+fn execute(program: &[OsString], folder: &Path, bytes: u64) -> Result<ExitCode, String> {
+    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
+    let mut signals = signal_hook::iterator::Signals::new([2, 3, 15, 1]).map_err(|e| format!("signals: {e}"))?;
+    let mut command = Command::new(name);
+    command.args(arguments).env(here::FOLDER, folder).env(here::BYTES, bytes.to_string());
+    command.arg0(name);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) => {
+            eprintln!("bellwire: {}: {e}", name.display());
+            return Ok(ExitCode::from(if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }));
+        }
+    };
+    let pid = rustix::process::Pid::from_child(&child);
+    let handle = signals.handle();
+    let passing = std::thread::spawn(move || {
+        for signal in &mut signals {
+            // Those of the terminal, SIGINT and SIGQUIT, are the program's already.
+            if let (15 | 1, Some(signal)) = (signal, rustix::process::Signal::from_named_raw(signal)) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    });
+    let status = child.wait().map_err(|e| format!("waiting for the program: {e}"));
+    handle.close();
+    let _ = passing.join();
+    status.map(code_of)
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+/// Shows what was collected, where `-o` says, or `instead`.
+fn show(arguments: &Arguments, collector: Collector, instead: &Path) -> Result<(), String> {
+    let trace = collector.finish(&arguments.layers)?;
+    let to = arguments.output.as_deref().unwrap_or(instead);
+    for complaint in &trace.complaints {
+        eprintln!("bellwire: trace: {complaint}");
+    }
+    if trace.threads.is_empty() {
+        eprintln!("bellwire: trace: no process used a library of Bellwire's that was opened while it was traced");
+    }
+    let bytes = match arguments.format {
+        Format::Tree => tree::text(&trace).into_bytes(),
+        Format::Json => json::text(&trace)?.into_bytes(),
+        Format::Perfetto => perfetto::bytes(&trace),
+    };
+    write(to, &bytes)
+}
+
+fn write(to: &Path, bytes: &[u8]) -> Result<(), String> {
+    let told = |e: std::io::Error| format!("{}: {e}", to.display());
+    let written = match to.to_str() {
+        Some("-") => std::io::stdout().lock().write_all(bytes),
+        Some("/dev/stderr") => std::io::stderr().lock().write_all(bytes),
+        _ => std::fs::write(to, bytes),
+    };
+    match written {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(told(e)),
+        _ => Ok(()),
+    }
+}

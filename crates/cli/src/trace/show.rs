@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An event's parts as text.
+
+use bellwire_trace::Event;
+use bellwire_trace::kinds::Form;
+
+/// A field's value as text.
+pub fn value(form: Form, word: u64) -> String {
+    let named = |name: Option<&str>| name.map_or_else(|| word.to_string(), str::to_owned);
+    match form {
+        Form::Number => word.to_string(),
+        Form::Bytes => format!("{word} B"),
+        Form::Nanoseconds => format!("{word} ns"),
+        Form::Hexadecimal => format!("{word:#x}"),
+        Form::Words(words) => named(usize::try_from(word).ok().and_then(|at| words.get(at)).copied()),
+        Form::Named(names) => named(names.iter().find(|(number, _)| *number == word).map(|(_, name)| *name)),
+    }
+}
+
+/// The name of an event: of a call by name, that name.
+pub fn name(event: &Event) -> String {
+    let about = event.kind.about();
+    if about.has_text && about.name == "call" { event.text() } else { about.name.to_owned() }
+}
+
+/// What an event happened to, such as `qp 0x11`; empty if its kind has none.
+pub fn object(event: &Event) -> String {
+    let about = event.kind.about();
+    if about.object.is_empty() { String::new() } else { format!("{} {:#x}", about.object, event.object) }
+}
+
+/// The fields in one line, with the text.
+pub fn line(event: &Event) -> String {
+    let about = event.kind.about();
+    let is_call = about.name == "call";
+    let mut parts: Vec<String> = Vec::new();
+    for (at, field) in about.fields.iter().enumerate() {
+        let word = event.word(at);
+        // Arguments of calls that have less.
+        if is_call && word == 0 {
+            continue;
+        }
+        let text = value(field.form, word);
+        parts.push(if matches!(field.form, Form::Bytes | Form::Words(_) | Form::Named(_)) { text } else { format!("{} {text}", field.name.replace('_', " ")) });
+    }
+    if about.has_text && !is_call {
+        parts.push(event.text());
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}

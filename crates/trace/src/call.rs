@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calls that set something up: each asks whether it is traced, which is a load in a call of
+//! microseconds. (Calls of the data path do not ask; see decision 45.)
+
+use crate::here;
+use crate::kinds::Kind;
+
+/// What a call gives back, as a word.
+pub trait Outcome {
+    /// The word.
+    fn word(&self) -> u64;
+}
+
+impl Outcome for i32 {
+    fn word(&self) -> u64 {
+        i64::from(*self).cast_unsigned()
+    }
+}
+
+impl<T> Outcome for *mut T {
+    fn word(&self) -> u64 {
+        self.addr() as u64
+    }
+}
+
+/// Makes a call, and notes when it began, with what and how it ended, if this process is traced.
+#[inline]
+pub fn call<R: Outcome>(name: &str, arguments: [u64; 2], call: impl FnOnce() -> R) -> R {
+    if !here::is_on() {
+        return call();
+    }
+    here::note_text(Kind::Call, 0, arguments, name);
+    let outcome = call();
+    // The end has the name too, for its beginning may be overwritten.
+    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    here::note_text(Kind::CallEnd, 0, [outcome.word(), u64::from(errno.unsigned_abs())], name);
+    outcome
+}

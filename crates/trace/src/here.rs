@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! This process: whether it is traced, and the log of the calling thread.
+//!
+//! `BELLWIRE_TRACE=DIR` has each thread that notes something make a file in DIR, once, and write
+//! there; the oldest events are overwritten when it is full. Rare events, of connections and links,
+//! have a file of their own, where frequent ones do not overwrite them. `BELLWIRE_TRACE_BYTES` is
+//! the size of a file. A file that cannot be made is said once on standard error, and the program
+//! goes on untraced.
+
+use crate::event::{Draft, text_words};
+use crate::file::{Head, NAME};
+use crate::kinds::Kind;
+use crate::stamp::{Ticks, clocks, stamp, ticks};
+use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
+use bellwire_memory::event_log::{EventLog, Slot};
+use bellwire_memory::fork_mark::ForkMark;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The folder.
+pub const FOLDER: &str = "BELLWIRE_TRACE";
+/// Bytes of a thread's log.
+pub const BYTES: &str = "BELLWIRE_TRACE_BYTES";
+/// The same, unless it is set: 131,072 slots.
+pub const BYTES_DEFAULT: u64 = 4 << 20;
+/// The least of it.
+pub const BYTES_MIN: u64 = 64 << 10;
+/// The most of it.
+pub const BYTES_MAX: u64 = 1 << 30;
+
+/// Ticks after which the clocks are noted again: at first, and at most. (About half a millisecond,
+/// and half a second.)
+const CLOCKS_FIRST: u64 = 1 << 20;
+const CLOCKS_MOST: u64 = 1 << 30;
+
+struct Settings {
+    folder: PathBuf,
+    slots: usize,
+}
+
+fn settings() -> Option<&'static Settings> {
+    static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
+    SETTINGS
+        .get_or_init(|| {
+            let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty())?;
+            let bytes = match std::env::var(BYTES) {
+                Ok(text) => text.parse().ok().filter(|bytes| (BYTES_MIN..=BYTES_MAX).contains(bytes)).unwrap_or_else(|| {
+                    eprintln!("bellwire: {BYTES}={text} is no number of bytes from {BYTES_MIN} to {BYTES_MAX}; it is {BYTES_DEFAULT}");
+                    BYTES_DEFAULT
+                }),
+                Err(_) => BYTES_DEFAULT,
+            };
+            Some(Settings { folder: folder.into(), slots: bytes as usize / size_of::<Slot>() })
+        })
+        .as_ref()
+}
+
+/// Whether this process is traced.
+pub fn is_on() -> bool {
+    settings().is_some()
+}
+
+/// The log of a thread.
+struct ThreadLog {
+    log: EventLog,
+    /// Of rare events; made with the first.
+    rare: Option<EventLog>,
+    ticks: Ticks,
+    mark: ForkMark,
+    clocks_at: u64,
+    clocks_after: u64,
+    empty_looks: u64,
+    looked_first: u64,
+}
+
+/// A thread's log, or why there is none.
+enum Mine {
+    NotYet,
+    Log(Box<ThreadLog>),
+    None,
+}
+
+thread_local! {
+    static MINE: RefCell<Mine> = const { RefCell::new(Mine::NotYet) };
+}
+
+/// Said once.
+static COMPLAINED: AtomicBool = AtomicBool::new(false);
+/// Files made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Slots of a log of rare events: 256 KiB.
+const RARE_SLOTS: usize = 1 << 13;
+
+fn open() -> Option<Box<ThreadLog>> {
+    let ticks = ticks();
+    let (log, stamp) = create(ticks, settings()?.slots)?;
+    Some(Box::new(ThreadLog { log, rare: None, ticks, mark: ForkMark::new(), clocks_at: stamp, clocks_after: CLOCKS_FIRST, empty_looks: 0, looked_first: 0 }))
+}
+
+/// Makes a file for the calling thread; with it the stamp of now.
+fn create(ticks: Ticks, slots: usize) -> Option<(EventLog, u64)> {
+    let folder = &settings()?.folder;
+    let (stamp, (monotonic, of_day)) = (stamp(ticks), clocks());
+    let head = Head::of_this_thread(ticks, (stamp, monotonic, of_day), slots as u64);
+    // Relaxed: only differs from others.
+    let path = folder.join(format!("{}.{}.{}{NAME}", head.pid, head.tid, MADE.fetch_add(1, Ordering::Relaxed)));
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let made = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|e| e.to_string())
+        .and_then(|file| EventLog::create(&file, slots, &head.to_bytes()).map_err(|e| e.to_string()));
+    match made {
+        Ok(log) => Some((log, stamp)),
+        Err(why) => {
+            let _ = std::fs::remove_file(&path);
+            // Relaxed: only says whether it was said.
+            if !COMPLAINED.swap(true, Ordering::Relaxed) {
+                eprintln!("bellwire: not traced: {}: {why}", path.display());
+            }
+            None
+        }
+    }
+}
+
+impl ThreadLog {
+    #[inline(always)]
+    fn write(&mut self, draft: &Draft<'_>) {
+        if draft.kind.is_rare() {
+            return self.write_rare(draft);
+        }
+        self.log.push(draft.count(), |n| draft.slot(n));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_rare(&mut self, draft: &Draft<'_>) {
+        if self.rare.is_none() {
+            self.rare = create(self.ticks, RARE_SLOTS).map(|(log, _)| log);
+        }
+        self.rare.as_mut().unwrap_or(&mut self.log).push(draft.count(), |n| draft.slot(n));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_empty_looks(&mut self) {
+        let count = core::mem::take(&mut self.empty_looks);
+        self.write(&Draft { stamp: self.looked_first, kind: Kind::EmptyLooks, object: 0, fields: [count, 0], rest: &[] });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_clocks(&mut self) {
+        let (monotonic, of_day) = clocks();
+        self.clocks_at = stamp(self.ticks);
+        self.clocks_after = (self.clocks_after * 2).min(CLOCKS_MOST);
+        self.write(&Draft { stamp: self.clocks_at, kind: Kind::Clocks, object: 0, fields: [monotonic, of_day], rest: &[] });
+    }
+
+    #[inline(always)]
+    fn note(&mut self, kind: Kind, object: u32, fields: [u64; 2], rest: &[u64]) {
+        let now = stamp(self.ticks);
+        if self.empty_looks != 0 {
+            self.write_empty_looks();
+        }
+        self.write(&Draft { stamp: now, kind, object, fields, rest });
+        if now.wrapping_sub(self.clocks_at) > self.clocks_after {
+            self.write_clocks();
+        }
+    }
+}
+
+/// Runs `f` on the calling thread's log, if there is one.
+#[inline(always)]
+fn with(f: impl FnOnce(&mut ThreadLog)) {
+    // A thread that ends, or that is here already (a handler of a signal), notes nothing.
+    let _ = MINE.try_with(|mine| {
+        let Ok(mut mine) = mine.try_borrow_mut() else { return };
+        if let Mine::Log(log) = &mut *mine
+            && !log.mark.is_elsewhere()
+        {
+            return f(log);
+        }
+        if let Some(log) = open_again(&mut mine) {
+            f(log);
+        }
+    });
+}
+
+/// The log of a thread that has none yet, or is that of a child of a `fork`.
+#[cold]
+#[inline(never)]
+fn open_again(mine: &mut Mine) -> Option<&mut ThreadLog> {
+    if !matches!(mine, Mine::None) {
+        if let Mine::Log(log) = core::mem::replace(mine, Mine::None) {
+            // Its mapping is not there: unmapping could meet another.
+            core::mem::forget(log);
+        }
+        *mine = open().map_or(Mine::None, Mine::Log);
+    }
+    if let Mine::Log(log) = mine { Some(log) } else { None }
+}
+
+/// Notes an event with two fields.
+#[inline]
+pub fn note(kind: Kind, object: u32, fields: [u64; 2]) {
+    with(|log| log.note(kind, object, fields, &[]));
+}
+
+/// Notes an event with more fields.
+#[inline]
+pub fn note_more<const N: usize>(kind: Kind, object: u32, fields: [u64; 2], rest: &[u64; N]) {
+    with(|log| log.note(kind, object, fields, rest));
+}
+
+/// Notes an event with a text.
+pub fn note_text(kind: Kind, object: u32, fields: [u64; 2], text: &str) {
+    with(|log| log.note(kind, object, fields, &text_words(text)));
+}
+
+/// A look has found nothing: counted, and told with the next event.
+#[inline]
+pub fn note_empty_look() {
+    with(|log| {
+        if log.empty_looks == 0 {
+            log.looked_first = stamp(log.ticks);
+        }
+        log.empty_looks += 1;
+    });
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kinds of events: their numbers, names and fields. Writers and readers share this table, so a
+//! reader shows each event by what it says of it.
+
+/// How a field is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A number.
+    Number,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// A name that a program gave, an address, a key: hexadecimal.
+    Hexadecimal,
+    /// One of the words, by its index.
+    Words(&'static [&'static str]),
+    /// One of the words, by its number.
+    Named(&'static [(u64, &'static str)]),
+}
+
+/// A field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is shown.
+    pub form: Form,
+}
+
+/// Layers, from the program down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// Of the trace itself.
+    Trace,
+    /// Calls of the program.
+    Calls,
+    /// Queue pairs.
+    Pairs,
+    /// Virtual interfaces: the engine.
+    Engine,
+    /// Links between NICs.
+    Links,
+}
+
+impl Layer {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Trace, Self::Calls, Self::Pairs, Self::Engine, Self::Links];
+
+    /// Its name, as `--layers` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Calls => "calls",
+            Self::Pairs => "pairs",
+            Self::Engine => "engine",
+            Self::Links => "links",
+        }
+    }
+}
+
+/// What an event is to the others of its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// It happens at its time.
+    Moment,
+    /// It begins a call.
+    Begin,
+    /// It ends the call that began last.
+    End,
+}
+
+impl Kind {
+    /// Whether it is rare: such events have a log of their own, where frequent ones do not
+    /// overwrite them.
+    pub const fn is_rare(self) -> bool {
+        matches!(self, Self::Call | Self::CallEnd | Self::PairState | Self::ViState | Self::LinkUp | Self::LinkLost)
+    }
+}
+
+/// The properties of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Its name.
+    pub name: &'static str,
+    /// Its layer.
+    pub layer: Layer,
+    /// Whether it begins or ends something.
+    pub shape: Shape,
+    /// The name of what `object` numbers; empty if it numbers nothing.
+    pub object: &'static str,
+    /// The fields, in order; words beyond them are not shown.
+    pub fields: &'static [Field],
+    /// Whether bytes of text follow the first two fields.
+    pub has_text: bool,
+}
+
+use Form::{Bytes, Hexadecimal, Named, Nanoseconds, Number, Words};
+
+const OPERATIONS: &[&str] = &["send", "RDMA write", "RDMA read"];
+const STATES: &[&str] = &["idle", "connected", "connect pending", "error"];
+const REQUESTS: &[&str] = &[
+    "RDMA_WRITE",
+    "RDMA_WRITE_WITH_IMM",
+    "SEND",
+    "SEND_WITH_IMM",
+    "RDMA_READ",
+    "ATOMIC_CMP_AND_SWP",
+    "ATOMIC_FETCH_AND_ADD",
+    "LOCAL_INV",
+    "BIND_MW",
+    "SEND_WITH_INV",
+];
+const COMPLETIONS: &[(u64, &str)] = &[
+    (0, "SEND"),
+    (1, "RDMA_WRITE"),
+    (2, "RDMA_READ"),
+    (3, "COMP_SWAP"),
+    (4, "FETCH_ADD"),
+    (5, "BIND_MW"),
+    (6, "LOCAL_INV"),
+    (128, "RECV"),
+    (129, "RECV_RDMA_WITH_IMM"),
+];
+const STATUSES: &[&str] = &[
+    "SUCCESS",
+    "LOC_LEN_ERR",
+    "LOC_QP_OP_ERR",
+    "LOC_EEC_OP_ERR",
+    "LOC_PROT_ERR",
+    "WR_FLUSH_ERR",
+    "MW_BIND_ERR",
+    "BAD_RESP_ERR",
+    "LOC_ACCESS_ERR",
+    "REM_INV_REQ_ERR",
+    "REM_ACCESS_ERR",
+    "REM_OP_ERR",
+    "RETRY_EXC_ERR",
+    "RNR_RETRY_EXC_ERR",
+    "LOC_RDD_VIOL_ERR",
+    "REM_INV_RD_REQ_ERR",
+    "REM_ABORT_ERR",
+    "INV_EECN_ERR",
+    "INV_EEC_STATE_ERR",
+    "FATAL_ERR",
+    "RESP_TIMEOUT_ERR",
+    "GENERAL_ERR",
+];
+const PAIR_STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal $name:literal $layer:ident $shape:ident $object:literal [$($field:ident: $form:expr),*] $($text:ident)?;)*) => {
+        /// A kind of event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum Kind {
+            $($(#[$doc])* $kind = $number,)*
+        }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// The kind of a number.
+            pub const fn from_number(number: u16) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+
+            /// Its properties.
+            pub const fn about(self) -> About {
+                match self {
+                    $(Self::$kind => About {
+                        name: $name,
+                        layer: Layer::$layer,
+                        shape: Shape::$shape,
+                        object: $object,
+                        fields: &[$(Field { name: stringify!($field), form: $form }),*],
+                        has_text: kinds!(@text $($text)?),
+                    },)*
+                }
+            }
+        }
+    };
+    (@text text) => { true };
+    (@text) => { false };
+}
+
+kinds! {
+    /// The clocks beside each other: the monotonic one, and the time of day.
+    Clocks = 1 "clocks" Trace Moment "" [monotonic: Nanoseconds, of_day: Nanoseconds];
+    /// Looks that found nothing since the event before, and when the first began (a stamp).
+    EmptyLooks = 2 "empty polls" Trace Moment "" [count: Number];
+
+    /// `ibv_post_send` begins, for one request.
+    PostSend = 16 "ibv_post_send" Calls Begin "qp" [wr_id: Hexadecimal, bytes: Bytes, opcode: Words(REQUESTS), flags: Hexadecimal, pieces: Number, remote_address: Hexadecimal, rkey: Hexadecimal];
+    /// It returns: 0, or an error number.
+    PostSendEnd = 17 "ibv_post_send" Calls End "qp" [result: Number];
+    /// `ibv_post_recv` or `ibv_post_srq_recv` begins, for one request.
+    PostReceive = 18 "ibv_post_recv" Calls Begin "qp" [wr_id: Hexadecimal, bytes: Bytes, pieces: Number];
+    /// It returns.
+    PostReceiveEnd = 19 "ibv_post_recv" Calls End "qp" [result: Number];
+    /// `ibv_poll_cq` has found something.
+    Poll = 20 "ibv_poll_cq" Calls Begin "cq" [];
+    /// It returns so many.
+    PollEnd = 21 "ibv_poll_cq" Calls End "cq" [result: Number];
+    /// A work completion.
+    WorkCompletion = 22 "completion" Calls Moment "qp" [wr_id: Hexadecimal, status: Words(STATUSES), opcode: Named(COMPLETIONS), bytes: Bytes];
+    /// A call that sets something up begins; the text is its name.
+    Call = 23 "call" Calls Begin "" [first: Hexadecimal, second: Hexadecimal] text;
+    /// It returns.
+    CallEnd = 24 "call" Calls End "" [result: Number, errno: Number] text;
+
+    /// Requests of a queue pair were posted; how many wait now.
+    PairPosted = 32 "posted" Pairs Moment "qp" [requests: Number, waiting: Number];
+    /// Requests have left.
+    PairLeft = 33 "left" Pairs Moment "qp" [requests: Number];
+    /// Requests are complete: the peer has acknowledged them, or they failed.
+    PairDone = 34 "acknowledged" Pairs Moment "qp" [requests: Number];
+    /// The peer refused, or did not answer: sending begins again with an earlier request.
+    PairAgain = 35 "sent again" Pairs Moment "qp" [requests: Number];
+    /// Requests of the peer were taken.
+    PairTaken = 36 "arrived" Pairs Moment "qp" [requests: Number];
+    /// Its state has changed.
+    PairState = 37 "state" Pairs Moment "qp" [state: Words(PAIR_STATES), peer: Hexadecimal];
+
+    /// A request was posted to a VI's send queue.
+    Posted = 48 "posted" Engine Moment "vi" [context: Hexadecimal, bytes: Bytes, operation: Words(OPERATIONS)];
+    /// Requests have left this NIC.
+    Left = 49 "left" Engine Moment "vi" [requests: Number];
+    /// A request is complete; its status is VIA's.
+    Completed = 50 "completed" Engine Moment "vi" [context: Hexadecimal, status: Hexadecimal, bytes: Bytes];
+    /// Completed requests were taken off the queue.
+    Dequeued = 51 "dequeued" Engine Moment "vi" [requests: Number];
+    /// Receives were posted.
+    ReceivesPosted = 52 "receives posted" Engine Moment "vi" [requests: Number];
+    /// Messages have come, and were taken in the same call.
+    Received = 53 "received" Engine Moment "vi" [messages: Number, bytes: Bytes];
+    /// Completed receives were taken off the queue.
+    ReceivesDequeued = 54 "receives dequeued" Engine Moment "vi" [requests: Number];
+    /// Messages have left at once, in a line or with their bytes, without a place in a queue.
+    Sent = 55 "sent" Engine Moment "vi" [messages: Number, bytes: Bytes];
+    /// Requests whose bytes went straight into, or out of, the peer's memory.
+    Direct = 56 "by mapped memory" Engine Moment "vi" [requests: Number];
+    /// Requests whose bytes were copied out of the peer's process.
+    Attached = 57 "by cross-memory attach" Engine Moment "vi" [requests: Number];
+    /// The peer had no receive posted.
+    NotReady = 58 "receiver not ready" Engine Moment "vi" [times: Number];
+    /// Messages were dropped.
+    Dropped = 59 "dropped" Engine Moment "vi" [messages: Number];
+    /// A VI's state has changed; the text says why, if there is a reason.
+    ViState = 60 "state" Engine Moment "vi" [state: Words(STATES), link: Hexadecimal] text;
+
+    /// A link to another NIC is there; the text says by which wire, and why.
+    LinkUp = 80 "link" Links Moment "link" [peer_pid: Number, mapped: Number] text;
+    /// A link has failed; the text says why.
+    LinkLost = 81 "link lost" Links Moment "link" [peer_pid: Number, links_lost: Number] text;
+    /// Packets of a link since the last such event: sent, sent again, lost.
+    Packets = 82 "packets" Links Moment "link" [sent: Number, received: Number, sent_again: Number, lost: Number];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_kinds() {
+        for &kind in Kind::ALL {
+            assert_eq!(Kind::from_number(kind as u16), Some(kind));
+            let about = kind.about();
+            assert!(about.fields.len() <= 2 + crate::event::REST_MAX && (!about.has_text || about.fields.len() == 2), "{kind:?}");
+        }
+        assert_eq!(Kind::from_number(0), None);
+    }
+}

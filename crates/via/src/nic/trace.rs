@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tracing a NIC notes what has changed each time its token is let go.
+//!
+//! Nothing on a message's way says what it does. A traced NIC's token is watched
+//! (`bellwire_memory::token`): before each call, or the helper's turn, lets it go, this compares
+//! the counters and the places in the queues of the VIs with those of the time before, and notes
+//! the differences in the log of the thread. So an event's time is that of the end of the call that
+//! made it, and a NIC that is not traced executes nothing for it.
+//!
+//! All VIs are compared if there are no more than [`VIS_EACH`], else so many in turn: an event may
+//! then be told later, and requests that came and went in between are told by their number alone.
+
+use crate::attributes::ViState;
+use crate::engine::Engine;
+use crate::handles::ViHandle;
+use crate::vi::{Vi, ViCounters};
+use crate::wire::{LinkId, LinkInfo, Wire};
+use bellwire_trace::{Kind, here};
+use std::fmt::Write;
+
+/// VIs compared each time.
+const VIS_EACH: usize = 64;
+/// Links compared each time.
+const LINKS_EACH: usize = 16;
+/// Requests of a queue that are told one by one; of more, the number.
+const WORKS_EACH: u32 = 64;
+
+/// The places in the queues, and the counters, of a VI.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Places {
+    send: [u32; 4],
+    receive: [u32; 3],
+    state: ViState,
+    link: LinkId,
+    counters: ViCounters,
+}
+
+impl Places {
+    fn of(vi: &Vi) -> Self {
+        let (s, r) = (&vi.send, &vi.receive);
+        Self {
+            send: [s.works.head(), s.done, s.next, s.works.tail()],
+            receive: [r.works.head(), r.done, r.works.tail()],
+            state: vi.state,
+            link: vi.link,
+            counters: vi.counters,
+        }
+    }
+
+    const NEW: Self = Self {
+        send: [0; 4],
+        receive: [0; 3],
+        state: ViState::Idle,
+        link: LinkId::from_raw(0),
+        counters: ViCounters { sent: 0, sent_bytes: 0, received: 0, received_bytes: 0, attached: 0, direct: 0, dropped: 0, receiver_not_ready: 0, errors: 0 },
+    };
+}
+
+/// A link as it was told of last.
+struct SeenLink {
+    id: LinkId,
+    sent: u64,
+    received: u64,
+    again: u64,
+    lost: u64,
+}
+
+/// The places and links that were seen last.
+pub(super) struct Tracer {
+    /// By the VIs' indices.
+    vis: Vec<Option<(ViHandle, Places)>>,
+    next_vi: usize,
+    links: Vec<SeenLink>,
+    next_link: usize,
+    lost: u64,
+    /// The NIC's number, in the events' objects.
+    nic: u32,
+}
+
+/// The object of an event: the NIC's number, and that of something of its.
+fn object(nic: u32, of: usize) -> u32 {
+    nic << 24 | (of as u32 & 0x00ff_ffff)
+}
+
+impl Tracer {
+    /// Of the NIC of that number.
+    pub(super) fn new(nic: u32) -> Self {
+        Self { vis: Vec::new(), next_vi: 0, links: Vec::new(), next_link: 0, lost: 0, nic }
+    }
+
+    /// Notes what has changed since the last time.
+    pub(super) fn look<W: Wire>(&mut self, engine: &Engine<W>) {
+        self.links(engine);
+        self.vis(engine);
+    }
+
+    fn vis<W: Wire>(&mut self, engine: &Engine<W>) {
+        let all = engine.vis.places();
+        self.vis.resize(all.max(self.vis.len()), None);
+        let some = all.min(VIS_EACH);
+        for _ in 0..some {
+            let at = self.next_vi;
+            self.next_vi = if at + 1 >= all { 0 } else { at + 1 };
+            let Some(handle) = engine.vis.handle_at(at) else {
+                self.vis[at] = None;
+                continue;
+            };
+            let Some(vi) = engine.vis.get(handle) else { continue };
+            let places = Places::of(vi);
+            let before = match self.vis[at] {
+                Some((same, before)) if same == handle => before,
+                // Another VI has the place.
+                _ => Places::NEW,
+            };
+            if places != before {
+                tell(object(self.nic, at), vi, &before, &places);
+            }
+            self.vis[at] = Some((handle, places));
+        }
+    }
+
+    fn links<W: Wire>(&mut self, engine: &Engine<W>) {
+        if engine.lost_links.count != self.lost {
+            let new = (engine.lost_links.count - self.lost).min(crate::lost_link::LOST_LINKS_MAX as u64) as usize;
+            self.lost = engine.lost_links.count;
+            let known = engine.lost_links.iter().count();
+            for lost in engine.lost_links.iter().skip(known - new.min(known)) {
+                let object = object(self.nic, lost.link.raw() as usize);
+                here::note_text(Kind::LinkLost, object, [lost.about.peer_pid.into(), self.lost], lost.failure.text());
+            }
+            self.links.retain(|seen| engine.links.iter().any(|l| l.id == seen.id));
+        }
+        let all = engine.links.len();
+        for _ in 0..all.min(LINKS_EACH) {
+            let at = self.next_link.min(all - 1);
+            self.next_link = if at + 1 >= all { 0 } else { at + 1 };
+            self.link(engine.links[at].id, &engine.wire);
+        }
+    }
+
+    fn link(&mut self, id: LinkId, wire: &impl Wire) {
+        let known = self.links.iter().position(|seen| seen.id == id);
+        // Of a link without packets there is nothing more to tell.
+        if known.is_some_and(|at| self.links[at].sent == u64::MAX) {
+            return;
+        }
+        let info = wire.link_info(id);
+        let object = object(self.nic, id.raw() as usize);
+        let Some(at) = known else {
+            here::note_text(Kind::LinkUp, object, [info.peer_pid.into(), info.mapped.into()], &about(&info));
+            let sent = if info.path.is_some() { 0 } else { u64::MAX };
+            self.links.push(SeenLink { id, sent, received: 0, again: 0, lost: 0 });
+            return;
+        };
+        let (Some(path), seen) = (&info.path, &mut self.links[at]) else { return };
+        if (path.data_out, path.data_in, path.retransmitted, path.lost) != (seen.sent, seen.received, seen.again, seen.lost) {
+            let (sent, received) = (path.data_out.wrapping_sub(seen.sent), path.data_in.wrapping_sub(seen.received));
+            here::note_more(Kind::Packets, object, [sent, received], &[path.retransmitted.wrapping_sub(seen.again), path.lost.wrapping_sub(seen.lost)]);
+            (seen.sent, seen.received, seen.again, seen.lost) = (path.data_out, path.data_in, path.retransmitted, path.lost);
+        }
+    }
+}
+
+/// Which wire a link goes by, and why.
+fn about(info: &LinkInfo) -> String {
+    let mut text = format!("by {}: {}", info.wire, info.reason.text());
+    if let Some(path) = &info.path {
+        // Writing to a string does not fail.
+        let _ = write!(text, "; {}", path.address);
+    }
+    text
+}
+
+/// Tells what has become of a VI.
+#[inline(never)]
+fn tell(object: u32, vi: &Vi, before: &Places, now: &Places) {
+    if (now.state, now.link) != (before.state, before.link) || now.counters.errors != before.counters.errors {
+        let why = vi.cause.map(|cause| cause.text()).unwrap_or_default();
+        here::note_text(Kind::ViState, object, [now.state as u64, now.link.raw().into()], why);
+    }
+    receives(object, vi, before, now);
+    sends(object, vi, before, now);
+    let count = |kind: Kind, from: u64, to: u64| {
+        if to != from {
+            here::note(kind, object, [to.wrapping_sub(from), 0]);
+        }
+    };
+    let (was, is) = (&before.counters, &now.counters);
+    count(Kind::Direct, was.direct, is.direct);
+    count(Kind::Attached, was.attached, is.attached);
+    count(Kind::NotReady, was.receiver_not_ready, is.receiver_not_ready);
+    count(Kind::Dropped, was.dropped, is.dropped);
+}
+
+/// Of `from..to`, the part that is still in a queue whose oldest is `head`.
+fn still_there(from: u32, to: u32, head: u32) -> impl Iterator<Item = u32> {
+    let (from, count) = if head.wrapping_sub(from).cast_signed() > 0 {
+        (head, to.wrapping_sub(head).cast_signed().max(0))
+    } else {
+        (from, to.wrapping_sub(from).cast_signed().max(0))
+    };
+    (0..(count as u32).min(WORKS_EACH)).map(move |n| from.wrapping_add(n))
+}
+
+fn sends(object: u32, vi: &Vi, before: &Places, now: &Places) {
+    let ([was_head, was_done, was_next, was_tail], [head, done, next, tail]) = (before.send, now.send);
+    for at in still_there(was_tail, tail, head) {
+        let work = vi.send.works.get(at);
+        here::note_more(Kind::Posted, object, [work.context, work.length.into()], &[work.operation as u64]);
+    }
+    if next != was_next {
+        here::note(Kind::Left, object, [next.wrapping_sub(was_next).into(), 0]);
+    }
+    let completed = done.wrapping_sub(was_done);
+    for at in still_there(was_done, done, head) {
+        let work = vi.send.works.get(at);
+        here::note_more(Kind::Completed, object, [work.context, u64::from(work.status.bits())], &[work.length.into()]);
+    }
+    if head != was_head {
+        here::note(Kind::Dequeued, object, [head.wrapping_sub(was_head).into(), 0]);
+    }
+    let errors = now.counters.errors.wrapping_sub(before.counters.errors);
+    let sent = now.counters.sent.wrapping_sub(before.counters.sent).saturating_sub(u64::from(completed).saturating_sub(errors));
+    if sent != 0 {
+        here::note(Kind::Sent, object, [sent, now.counters.sent_bytes.wrapping_sub(before.counters.sent_bytes)]);
+    }
+}
+
+fn receives(object: u32, vi: &Vi, before: &Places, now: &Places) {
+    let ([was_head, was_done, was_tail], [head, done, tail]) = (before.receive, now.receive);
+    if tail != was_tail {
+        here::note(Kind::ReceivesPosted, object, [tail.wrapping_sub(was_tail).into(), 0]);
+    }
+    let (mut came, mut bytes) =
+        (now.counters.received.wrapping_sub(before.counters.received), now.counters.received_bytes.wrapping_sub(before.counters.received_bytes));
+    for at in still_there(was_done, done, head) {
+        let work = vi.receive.works.get(at);
+        here::note_more(Kind::Completed, object, [work.context, u64::from(work.status.bits())], &[work.length.into()]);
+        if !work.status.is_error() {
+            (came, bytes) = (came.saturating_sub(1), bytes.saturating_sub(work.length.into()));
+        }
+    }
+    // Taken off the queue already, or to an inbox or a shared receive queue.
+    if came != 0 {
+        here::note(Kind::Received, object, [came, bytes]);
+    }
+    if head != was_head {
+        here::note(Kind::ReceivesDequeued, object, [head.wrapping_sub(was_head).into(), 0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Operation;
+    use bellwire_trace::kinds::Form;
+
+    /// The table of events has the words of the engine's own numbers.
+    #[test]
+    fn words_and_numbers() {
+        let words = |kind: Kind, field: usize| if let Form::Words(words) = kind.about().fields[field].form { words } else { &[] };
+        let states = words(Kind::ViState, 0);
+        for (state, word) in
+            [(ViState::Idle, "idle"), (ViState::Connected, "connected"), (ViState::ConnectPending, "connect pending"), (ViState::Error, "error")]
+        {
+            assert_eq!(states[state as usize], word);
+        }
+        let operations = words(Kind::Posted, 2);
+        for (operation, word) in [(Operation::Send, "send"), (Operation::RdmaWrite, "RDMA write"), (Operation::RdmaRead, "RDMA read")] {
+            assert_eq!(operations[operation as usize], word);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Compares a trace with what the traced program did. Used by check.sh.
+
+    check.py vipl FILE ROUNDS          a pingpong of two processes, JSON
+    check.py many FILE THREADS COUNT   many.c
+    check.py killed FILE               a program that was killed
+    check.py verbs FILE ROUNDS         ibv_rc_pingpong, both sides
+    check.py perfetto FILE ROUNDS      the same, in Perfetto's format
+"""
+
+import collections
+import json
+import sys
+
+
+def load(path):
+    with open(path) as file:
+        trace = json.load(file)
+    assert trace["format"] == 1
+    assert trace["complaints"] == [], trace["complaints"]
+    return trace
+
+
+def by_process(trace):
+    processes = collections.defaultdict(list)
+    for thread in trace["threads"]:
+        assert thread["slots_lost"] == 0 and thread["senseless"] == 0, thread["thread"]
+        times = [event["t_ns"] for event in thread["events"]]
+        assert times == sorted(times), "a thread's events go back in time"
+        processes[thread["pid"]].append(thread)
+    return processes
+
+
+def total(threads, name, field):
+    return sum(event[field] for thread in threads for event in thread["events"] if event["event"] == name)
+
+
+def count(threads, name, **fields):
+    return sum(1 for thread in threads for event in thread["events"] if event["event"] == name and all(event.get(k) == v for k, v in fields.items()))
+
+
+def received(threads):
+    """Messages that came into receives: told one by one, or by their number."""
+    return total(threads, "received", "messages")
+
+
+def check_vipl(path, rounds):
+    processes = by_process(load(path))
+    assert len(processes) == 2, list(processes)
+    for threads in processes.values():
+        assert {thread["program"] for thread in threads} == {"pingpong"}
+        links = [event for thread in threads for event in thread["events"] if event["event"] == "link"]
+        assert len(links) == 1 and links[0]["text"].startswith("by shm"), links
+        assert count(threads, "state", state="connected") == 1
+        # The example exchanges some messages beside its rounds.
+        posted = count(threads, "posted")
+        assert rounds <= posted <= rounds + 1200, posted
+        assert total(threads, "left", "requests") == posted == total(threads, "dequeued", "requests"), posted
+        taken = total(threads, "receives dequeued", "requests")
+        assert rounds <= taken <= rounds + 1200 and total(threads, "receives posted", "requests") >= taken, taken
+
+
+def check_many(path, threads, each):
+    processes = by_process(load(path))
+    assert len(processes) == 1
+    (all_threads,) = processes.values()
+    senders = [t for t in all_threads if count([t], "posted")]
+    assert len(senders) == threads, len(senders)
+    for thread in senders:
+        assert count([thread], "posted") == each, count([thread], "posted")
+        assert total([thread], "dequeued", "requests") == each
+        assert total([thread], "receives dequeued", "requests") == each
+
+
+def check_killed(path):
+    with open(path) as file:
+        trace = json.load(file)
+    events = [event for thread in trace["threads"] for event in thread["events"]]
+    assert events, "no events"
+    assert all(thread["senseless"] == 0 for thread in trace["threads"]), "pieces that make no sense"
+
+
+def check_verbs(path, rounds):
+    processes = by_process(load(path))
+    pairs = {pid: threads for pid, threads in processes.items() if count(threads, "ibv_post_send")}
+    assert len(pairs) == 2, list(processes)
+    for threads in pairs.values():
+        for call in ["ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "ibv_modify_qp", "ibv_destroy_qp", "ibv_close_device"]:
+            assert count(threads, call, shape="begin") >= 1, f"no {call}"
+            assert count(threads, call, shape="begin") == count(threads, call, shape="end"), call
+        posts = [event for thread in threads for event in thread["events"] if event["event"] == "ibv_post_send" and event["shape"] == "begin"]
+        assert len(posts) == rounds, len(posts)
+        assert count(threads, "ibv_post_send", shape="end", result=0) == rounds
+        assert {post["opcode"] for post in posts} == {"SEND"} and {post["bytes"] for post in posts} == {4096}
+        # Each request, told three times over: posted, left, acknowledged; and its completion.
+        for name in ["posted", "left", "acknowledged"]:
+            told = sum(event["requests"] for thread in threads for event in thread["events"] if event["event"] == name and event["layer"] == "pairs")
+            assert told == rounds, (name, told)
+        for opcode in ["SEND", "RECV"]:
+            completions = count(threads, "completion", opcode=opcode, status="SUCCESS")
+            assert completions == rounds, (opcode, completions)
+        assert count(threads, "state", state="RTS") == 1
+    # On one clock: what one side received, the other had posted before.
+    sides = list(pairs.values())
+    for near, far in [sides, sides[::-1]]:
+        posted = sorted(event["t_ns"] for thread in near for event in thread["events"] if event["event"] == "ibv_post_send" and event["shape"] == "begin")
+        came = sorted(event["t_ns"] for thread in far for event in thread["events"] if event["event"] == "completion" and event["opcode"] == "RECV")
+        early = [n for n, (at, seen) in enumerate(zip(posted, came)) if seen < at]
+        assert not early, f"messages that came before they were posted: {early[:5]}"
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def fields(data):
+    """The fields of a message of protocol buffers."""
+    at, found = 0, collections.defaultdict(list)
+    while at < len(data):
+        key, at = varint(data, at)
+        number, kind = key >> 3, key & 7
+        if kind == 0:
+            value, at = varint(data, at)
+        elif kind == 2:
+            length, at = varint(data, at)
+            value = data[at : at + length]
+            assert len(value) == length, "a field is cut off"
+            at += length
+        else:
+            raise AssertionError(f"a field of kind {kind}")
+        found[number].append(value)
+    return found
+
+
+def check_perfetto(path, rounds):
+    with open(path, "rb") as file:
+        packets = [fields(packet) for packet in fields(file.read())[1]]
+    events = [(packet[8][0], fields(packet[11][0])) for packet in packets if 11 in packet]
+    names = collections.Counter((event[23][0].decode(), event[9][0]) for _, event in events)
+    assert names["ibv_post_send", 1] == names["ibv_post_send", 2] == 2 * rounds, names
+    tracks = {fields(packet[60][0])[1][0] for packet in packets if 60 in packet}
+    assert all(event[11][0] in tracks for _, event in events), "an event of no track"
+    try:
+        from perfetto.trace_processor import TraceProcessor
+
+        processor = TraceProcessor(trace=path)
+    except Exception as why:  # Its program is fetched from elsewhere, or not installed.
+        print(f"SKIPPED Perfetto's trace processor: {why!r:.200}")
+        return
+    rows = list(processor.query("select name, count(*) as n, min(dur) as least from slice where name = 'ibv_post_send' group by name"))
+    assert len(rows) == 1 and rows[0].n == 2 * rounds and rows[0].least >= 0, rows
+    processor.close()
+
+
+if __name__ == "__main__":
+    what, path, *numbers = sys.argv[1:]
+    globals()[f"check_{what}"](path, *map(int, numbers))

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# This runs programs of VIPL and of libibverbs by `bellwire trace`, and compares the trace with what
+# they did.
+#   tests/trace/check.sh PREFIX OUT [long]
+# PREFIX is where `make install` put everything; long: 200 kills in place of 5.
+set -u
+prefix=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2") mode=${3:-short}
+here=$(cd "$(dirname "$0")" && pwd)
+bellwire=$prefix/bin/bellwire
+examples=$here/../../examples/c
+unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE BELLWIRE_TRACE BELLWIRE_TRACE_BYTES LD_PRELOAD
+export LD_LIBRARY_PATH=$prefix/lib
+passed=0 failed=0 patience=120
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED $*"; }
+says() { # text, command: it says that, and ends as it should
+    local text=$1 said
+    shift
+    said=$(timeout $patience "$@" 2>&1 </dev/null)
+    if [[ $said == *"$text"* ]]; then ok; else bad "$* should say \"$text\": $(tail -c 600 <<<"$said")"; fi
+}
+checked() { # what, arguments of check.py
+    local what=$1 said
+    shift
+    if said=$(timeout $patience python3 "$here/check.py" "$@" 2>&1); then ok; else bad "$what: $(tail -c 800 <<<"$said")"; fi
+}
+compile() { cc -O1 -I"$prefix/include" -I"$examples" -o "$out/$1" "${@:2}" -L"$prefix/lib" -lvipl -lpthread; }
+if compile pingpong "$examples/pingpong.c" "$examples/common.c" && compile many "$here/many.c" "$examples/common.c"; then ok; else bad "the programs do not compile"; fi
+cd "$out" || exit 1
+
+# ---- a program of VIPL: every message is told, on both sides, and links with their reasons
+name=traced-$$
+timeout $patience "$bellwire" trace --format json -o vipl.json sh -c "./pingpong server --name $name --count 500 & ./pingpong client --name $name --count 500; wait" >vipl.out 2>&1
+if [ $? = 0 ]; then ok; else bad "a traced pingpong: $(tail -n 3 vipl.out)"; fi
+checked "a traced pingpong" vipl vipl.json 500
+timeout $patience "$bellwire" trace --layers links,engine --keep kept sh -c "./pingpong server --name $name --count 3 & ./pingpong client --name $name --count 3; wait" >tree.txt 2>&1
+for text in 'by shm' 'connected' 'posted' 'received' '(process '; do if grep -q -- "$text" tree.txt; then ok; else bad "no \"$text\" in a tree"; fi; done
+says 'connected' "$bellwire" trace --read kept
+rm -rf kept
+
+# ---- the exit status is the program's; nothing stays behind
+"$bellwire" trace sh -c 'exit 7' >/dev/null 2>&1
+if [ $? = 7 ]; then ok; else bad "the exit status"; fi
+"$bellwire" trace "$out/no-such-program" >/dev/null 2>&1
+if [ $? = 127 ]; then ok; else bad "the exit status of a missing program"; fi
+"$bellwire" trace sh -c 'kill -9 $$' >/dev/null 2>&1
+if [ $? = 137 ]; then ok; else bad "the exit status of a killed program"; fi
+says 'where is the trace to go' "$bellwire" trace --format json true
+mkdir -p tmp
+TMPDIR=$out/tmp "$bellwire" trace true >/dev/null 2>&1
+if [ -z "$(ls -A tmp)" ]; then ok; else bad "left behind: $(ls tmp)"; fi
+# No place for the files: the program runs on, and says so once.
+says 'not traced' env BELLWIRE_TRACE=/nonexistent ./many 1 10
+
+# ---- sixteen threads, each with a NIC and a VI to itself: nothing is lost
+timeout $patience "$bellwire" trace --format json -o many.json ./many 16 2000 >many.out 2>&1
+if [ $? = 0 ]; then ok; else bad "sixteen threads: $(tail -n 3 many.out)"; fi
+checked "sixteen threads" many many.json 16 2000
+
+# ---- a program that is killed leaves a trace that can be read, with its last events
+kills=5
+[ "$mode" != long ] || kills=200
+rm -rf killed && mkdir killed
+for ((i = 0; i < kills; i++)); do
+    mkdir "killed/$i"
+    BELLWIRE_TRACE=killed/$i ./many 2 1000000000 >killed/says 2>&1 &
+    pid=$!
+    # Until it notes something, and then at a moment by chance.
+    for _ in $(seq 600); do [ -z "$(ls -A "killed/$i" 2>/dev/null)" ] || break; sleep 0.05; done
+    sleep "0.0$((RANDOM % 100))"
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    timeout $patience "$bellwire" trace --read "killed/$i" --format json -o killed.json >killed.out 2>&1 || bad "reading after a kill: $(tail -n 3 killed.out)"
+    checked "a killed program" killed killed.json
+    rm -rf "killed/$i"
+done
+
+# ---- libibverbs: each request from its post to its completion
+if command -v ibv_rc_pingpong >/dev/null 2>&1; then
+    port=$((20000 + $$ % 20000))
+    timeout $patience "$bellwire" trace --format json -o verbs.json sh -c "
+        '$bellwire' run --verbs ibv_rc_pingpong -p $port -n 300 -e & sleep 1; '$bellwire' run --verbs ibv_rc_pingpong -p $port -n 300 -e 127.0.0.1; wait" >verbs.out 2>&1
+    if [ $? = 0 ]; then ok; else bad "a traced ibv_rc_pingpong: $(tail -n 3 verbs.out)"; fi
+    checked "a traced ibv_rc_pingpong" verbs verbs.json 300
+    timeout $patience "$bellwire" trace --format perfetto -o verbs.perfetto-trace sh -c "
+        '$bellwire' run --verbs ibv_rc_pingpong -p $((port + 1)) -n 300 & sleep 1; '$bellwire' run --verbs ibv_rc_pingpong -p $((port + 1)) -n 300 127.0.0.1; wait" >verbs.out 2>&1
+    checked "a file for Perfetto" perfetto verbs.perfetto-trace 300
+else
+    echo "SKIPPED libibverbs: no ibverbs-utils"
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
