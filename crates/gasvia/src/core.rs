@@ -58,12 +58,23 @@ impl<M: Memory> Core<M> {
     ///
     /// # Errors
     /// [`Failure::Library`].
-    pub fn new(nic: Arc<Nic>, version: Version, (me, size): (u32, u32), memory: M) -> Result<Self, Failure> {
+    pub fn new(nic: Arc<Nic>, version: Version, of: (u32, u32), memory: M) -> Result<Self, Failure> {
+        Self::with_credits(nic, version, None, of, memory)
+    }
+
+    /// The same with another number of credits on the VI for words, in all processes: for
+    /// measurements.
+    ///
+    /// # Errors
+    /// [`Failure::Library`].
+    pub fn with_credits(nic: Arc<Nic>, version: Version, credits: Option<u16>, (me, size): (u32, u32), memory: M) -> Result<Self, Failure> {
+        let mut shapes = version.shapes().to_vec();
+        shapes[0].credits = credits.map_or(shapes[0].credits, |credits| usize::from(credits).max(1));
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|e| Failure::Library("getrandom", e.raw_os_error()))?;
         let ptag = nic.create_ptag().map_err(|e| Failure::Library("VipCreatePtag", e))?;
         // An entry for each descriptor.
-        let entries = version.shapes().iter().map(|shape| 4 * shape.credits + 2).sum::<usize>() * size as usize;
+        let entries = shapes.iter().map(|shape| 4 * shape.credits + 2).sum::<usize>() * size as usize;
         let create = || nic.create_cq(entries).map_err(|e| Failure::Library("VipCreateCQ", e));
         let (sends, receives) = (create()?, create()?);
         let mut core = Self {
@@ -89,7 +100,7 @@ impl<M: Memory> Core<M> {
             if rank == me {
                 continue;
             }
-            for (shape, number) in version.shapes().iter().zip(0..) {
+            for (shape, number) in shapes.iter().zip(0..) {
                 let lane = Lane::new(&core.nic, ptag, *shape, (sends, receives))?;
                 core.vis.insert(lane.vi, (rank, number));
                 core.peers[rank as usize].lanes.push(lane);

@@ -4,7 +4,7 @@
 use super::exhibits::{copy_time, delta, difference, latency, message_time};
 use super::paper::{CATEGORIES, Part};
 use super::parts;
-use super::steps::{BOTH, LAYOUTS, Row, word};
+use super::steps::{BOTH, LAYOUTS, Row, credited, word};
 use crate::papers::judge::{Claim, Test};
 use crate::papers::values::Round;
 use crate::splitc::Operation;
@@ -64,6 +64,7 @@ pub fn all() -> Vec<Claim<'static>> {
     claims.extend(taken_apart(&claim));
     claims.extend(bulk_and_discussion(&claim));
     claims.extend(versions(&claim));
+    claims.extend(credits_alone(&claim));
     claims
 }
 
@@ -309,4 +310,27 @@ fn versions(claim: Make<'_>) -> Vec<Claim<'static>> {
         claim("6", "gathering bulk data is better than copying it (puts of 16 KiB, shared memory)", positive(copies, NS, gain(Put, 16 << 10, shm, 1.0))),
         claim("6", "gathering bulk data is better than copying it (puts of 16 KiB, UDP)", positive(copies, NS, gain(Put, 16 << 10, udp, 1.0))),
     ]
+}
+
+/// 8 credits against 64 in the same version, so that nothing else differs.
+fn credits_alone(claim: Make<'_>) -> Vec<Claim<'static>> {
+    use Operation::{Get, Put};
+    let [shm, udp] = BOTH;
+    let [(one, _), (two, _)] = LAYOUTS;
+    let texts = [
+        ("8 credits do as well as 64 (gets on one VI, shared memory)", Get, one, shm),
+        ("8 credits do as well as 64 (gets on one VI, UDP)", Get, one, udp),
+        ("8 credits do as well as 64 (puts on one VI, shared memory)", Put, one, shm),
+        ("8 credits do as well as 64 (puts on one VI, UDP)", Put, one, udp),
+        ("8 credits do as well as 64 (gets on two VIs, shared memory)", Get, two, shm),
+        ("8 credits do as well as 64 (gets on two VIs, UDP)", Get, two, udp),
+        ("8 credits do as well as 64 (puts on two VIs, shared memory)", Put, two, shm),
+        ("8 credits do as well as 64 (puts on two VIs, UDP)", Put, two, udp),
+    ];
+    let judged = |(text, operation, layout, route)| {
+        let [few, many] = [8, 64].map(|credits| credited(operation, layout, credits, route));
+        let of = move |round: &Round<'_>| Some(1.1 * round.get(&many)? - round.get(&few)?);
+        claim("8.1", text, positive("1.1 times the time with 64 credits less that with 8", NS, of))
+    };
+    texts.into_iter().map(judged).collect()
 }

@@ -6,7 +6,7 @@ use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit}
 
 use super::paper::{CATEGORIES, FIGURE5, Part, TABLE1, TABLE2, TABLE5, category_share};
 use super::parts;
-use super::steps::{BOTH, CARRIERS, LAYOUTS, ROUTES, credits, rows, sizes, types, word};
+use super::steps::{BOTH, CARRIERS, CREDITED, LAYOUTS, ROUTES, credited, credits, rows, sizes, types, word};
 use crate::papers::model::Exhibit;
 use crate::papers::values::{Round, Values};
 use crate::splitc::Operation;
@@ -28,6 +28,7 @@ pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
         figure5(values, quick),
         by_credits(values, quick),
         versions(values, quick),
+        splitc_by_credits(values, quick),
     ]
 }
 
@@ -278,4 +279,28 @@ fn versions(values: &Values, quick: bool) -> Exhibit {
         "The paper has no numbers for this: it found that few credits do as well as many, and took gather for its second version, to save a copy.",
     ];
     Exhibit::table("Versions", about, table)
+}
+
+fn splitc_by_credits(values: &Values, quick: bool) -> Exhibit {
+    let series = || CREDITED.into_iter().flat_map(|operation| BOTH.into_iter().flat_map(move |route| LAYOUTS.map(|(layout, _)| (operation, layout, route))));
+    let names: Vec<String> = series().map(|(operation, layout, route)| format!("{}, {layout}, {}", operation.name(), ROUTES[route])).collect();
+    let columns = std::iter::once(Column::plain("credits")).chain(names.iter().map(|name| Column::measured(name.clone(), Unit::Microseconds)));
+    let mut table = Table::new("Credits against Split-C's gets and puts of words", columns);
+    let mut lines: Vec<Vec<(f64, f64)>> = vec![Vec::new(); names.len()];
+    for number in credits(quick) {
+        let times: Vec<Option<f64>> =
+            series().map(|(operation, layout, route)| values.median(&credited(operation, layout, *number, route)).map(|ns| ns / 1e3)).collect();
+        lines.iter_mut().zip(&times).for_each(|(line, time)| line.extend(time.map(|time| (f64::from(*number), time))));
+        table.row(std::iter::once(Cell::from(u64::from(*number))).chain(times.into_iter().map(missing)));
+    }
+    let plot = Plot {
+        title: "Credits against Split-C's gets and puts of words".to_owned(),
+        x: Axis::new("credits", Unit::None, Scale::Log2),
+        y: Axis::new("time", Unit::Microseconds, Scale::Log10),
+        lines: names.into_iter().zip(lines).map(|(name, points)| Line::new(name, points)).collect(),
+    };
+    let about = [
+        "Streams of 8 bytes in both versions, with as many credits as the row says on the VI for words: those of vi1 (8) and vi2 (64) are two of them. The paper gives no numbers.",
+    ];
+    Exhibit { plots: vec![plot], ..Exhibit::table("Credits, Split-C", about, table) }
 }

@@ -32,6 +32,8 @@ pub const CARRIERS: [(&str, Carrier); 3] = [("v1", Carrier::V1), ("v2", Carrier:
 pub const LAYOUTS: [(&str, Vis); 2] = [("one VI", Vis::One), ("two VIs", Vis::Two)];
 /// The routes by which both layouts are compared, by their places among all.
 pub const BOTH: [usize; 2] = [0, 2];
+/// Operations that are measured with other numbers of credits.
+pub const CREDITED: [Operation; 2] = [Operation::Get, Operation::Put];
 /// The word that stands for all.
 const WORD: &str = "long";
 /// Its bytes.
@@ -144,7 +146,22 @@ pub fn steps(quick: bool) -> Vec<Step> {
             steps.push(Step::new(Job::Mapped { carrier, credits: *credits, job: gap }, [format!("{name} gap, {credits} credits")]));
         }
     }
+    for credits in credits(quick) {
+        for operation in CREDITED {
+            for route in BOTH {
+                for (layout, vis) in LAYOUTS {
+                    let job = SplitcJob::Credits { operation, credits: *credits, count: many(if route == BOTH[0] { 4_000 } else { 1_000 }) };
+                    steps.push(Step::new(Job::Splitc { vis, job }, [credited(operation, layout, *credits, route)]).by(route));
+                }
+            }
+        }
+    }
     steps
+}
+
+/// The time of a word with so many credits.
+pub fn credited(operation: Operation, layout: &str, credits: u16, route: usize) -> String {
+    format!("{} {WORD}, {layout}, {credits} credits, {}", operation.name(), ROUTES[route])
 }
 
 /// The name of an operation's time.

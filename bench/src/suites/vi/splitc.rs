@@ -78,6 +78,15 @@ pub enum SplitcJob {
         /// Operations.
         count: u64,
     },
+    /// As `Operations`, of words of 8 bytes, with so many credits in place of the version's.
+    Credits {
+        /// Which.
+        operation: Operation,
+        /// On the VI for words.
+        credits: u16,
+        /// Operations.
+        count: u64,
+    },
     /// As [`MappedJob::Steps`](crate::mapped::MappedJob::Steps), of a get of a word.
     Steps {
         /// Samples, at least.
@@ -140,14 +149,14 @@ fn failed(failure: Failure) -> Error {
     Error::failed(format!("Split-C on VIs: {failure:?}"))
 }
 
-fn open(setup: &Setup, vis: Vis, rank: u32) -> Result<Core<Segment>, Error> {
+fn open(setup: &Setup, vis: Vis, credits: Option<u16>, rank: u32) -> Result<Core<Segment>, Error> {
     check_library(setup)?;
     let nic = Nic::open(std::env::current_exe().ok().as_deref()).map_err(Error::failed)?;
     let version = match vis {
         Vis::One => Version::One,
         Vis::Two => Version::Two,
     };
-    Core::new(Arc::new(nic), version, (rank, 2), *SEGMENT).map_err(failed)
+    Core::with_credits(Arc::new(nic), version, credits, (rank, 2), *SEGMENT).map_err(failed)
 }
 
 /// Runs a job: its figures.
@@ -155,8 +164,9 @@ fn open(setup: &Setup, vis: Vis, rank: u32) -> Result<Core<Segment>, Error> {
 /// # Errors
 /// If the library fails, or the other process does not come.
 pub fn run(setup: &Setup, request: &Request, map: &SharedMap, vis: Vis, job: SplitcJob) -> Result<Vec<f64>, Error> {
-    let (operation, bytes, count) = match job {
-        SplitcJob::Operations { operation, bytes, count } => (operation, bytes, count),
+    let (operation, bytes, count, credits) = match job {
+        SplitcJob::Operations { operation, bytes, count } => (operation, bytes, count, None),
+        SplitcJob::Credits { operation, credits, count } => (operation, 8, count, Some(credits)),
         SplitcJob::Steps { .. } if !setup.first => return Ok(Vec::new()),
         SplitcJob::Steps { samples } => return steps(setup, vis, samples),
     };
@@ -164,7 +174,7 @@ pub fn run(setup: &Setup, request: &Request, map: &SharedMap, vis: Vis, job: Spl
         return Err(Error::unsupported(format!("{bytes} bytes; the most is {REACHED}")));
     }
     let mut crowd = Crowd::new(setup, request, map, 1);
-    let mut core = open(setup, vis, u32::from(!setup.first))?;
+    let mut core = open(setup, vis, credits, u32::from(!setup.first))?;
     let own = core.name();
     let mut told = [&[own.len() as u8], &own[..]].concat();
     told.resize(NAME_BYTES, 0);
@@ -251,7 +261,7 @@ struct Both {
 }
 
 fn steps(setup: &Setup, vis: Vis, samples: u64) -> Result<Vec<f64>, Error> {
-    let (mut client, mut server) = (open(setup, vis, 0)?, open(setup, vis, 1)?);
+    let (mut client, mut server) = (open(setup, vis, None, 0)?, open(setup, vis, None, 1)?);
     let names = [client.name(), server.name()];
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| server.meet(&names));
