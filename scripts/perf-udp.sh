@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# bellwire perf over UDP, in its quick form: over loopback, and between two network namespaces where there may be any. Every figure of ours and every limit
-# must be there; nothing is left of the namespaces, neither in the end nor after an interrupt. BELLWIRE is the command.
+# bellwire perf over UDP, in its quick form: over loopback, and between two network namespaces where
+# there may be any; and over calls of SISCI. Every figure of ours and every limit must be there;
+# nothing is left of the namespaces, neither in the end nor after an interrupt. BELLWIRE is the
+# command.
 set -u
 bellwire=${BELLWIRE:-bellwire}
 json=$(mktemp) || exit 1
@@ -71,5 +73,16 @@ else
     check "nothing is left after a signal" none_left $process
 fi
 check "what is not measured over UDP is refused" sh -c '! "$1" perf --wire udp --only vis 2> /dev/null' - "$command"
+
+# Over calls of SISCI, of the library beside the command.
+sisci=${BELLWIRE_LIBSISCI:-$(dirname "$command")/libsisci.so}
+if [ -e "$sisci" ]; then
+    check "over SISCI" env BELLWIRE_LIBSISCI="$sisci" "$timeout" 200 "$command" perf --wire sisci --quick --rounds 1 --make-up 0 --quiet --json "$json" --only lat,write > /dev/null
+    check "the wire is named" wire_is sisci
+    for figure in "latency bellwire 8" "latency bellwire 65536" "write-bandwidth bellwire 65536"; do check "sisci: $figure" has $figure; done
+    check "what is not measured over SISCI is refused" sh -c '! "$1" perf --wire sisci --only vis 2> /dev/null' - "$command"
+else
+    echo "SKIPPED over SISCI: no $sisci"
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -42,6 +42,10 @@ between two network namespaces joined by a veth pair, made for the run and remov
 message rate, RDMA write and what lost packets cost; --compare adds bare UDP and TCP sockets, a bare stream of datagrams with GSO and GRO, libfabric \
 over tcp and udp;ofi_rxd, and UCX over tcp, all over the same way.
 
+With --wire sisci virtual interfaces reach each other by calls of libsisci.so alone, within this machine (BELLWIRE_WIRE=sisci). Measured are latency, \
+bandwidth, message rate, RDMA write and read, processor use, waiting and pairs; BELLWIRE_SISCI_WIRE chooses as in docs/guide/sisci.md, whose make target wire-figures \
+sets all choices beside SISCI without virtual interfaces.
+
 A short cache exchange before and after each measurement tells whether the machine was fast (near) or slow (far, as virtual machines are at \
 times). Medians are taken over near samples; each figure says how many there were.";
 
@@ -57,6 +61,7 @@ Examples:
   bellwire perf --only pairs --pairs 2,8         more busy processes than processors
   bellwire perf --wire udp --compare             over UDP, against bare sockets and other libraries
   bellwire perf --wire udp --netns --compare     the same between two network namespaces
+  bellwire perf --wire sisci                     over calls of SISCI (man 3 sisci), with the switches of BELLWIRE_SISCI_WIRE
 
 Environment:
   BELLWIRE_VIPL   path of libvipl.so, unless --lib is given; then the executable's folder, ../lib from there and the
@@ -173,6 +178,8 @@ enum Wire {
     Shm,
     /// UDP
     Udp,
+    /// Calls of SISCI alone
+    Sisci,
 }
 
 impl From<Only> for Group {
@@ -223,6 +230,9 @@ fn is_udp(arguments: &Arguments) -> bool {
 }
 
 fn route(arguments: &Arguments) -> Result<Route, Error> {
+    if arguments.wire == Some(Wire::Sisci) && !arguments.netns {
+        return Ok(Route::sisci());
+    }
     match (is_udp(arguments), arguments.netns) {
         (true, true) => Route::between_namespaces(),
         (true, false) => Ok(Route::loopback()),
@@ -233,13 +243,21 @@ fn route(arguments: &Arguments) -> Result<Route, Error> {
 
 /// What is measured, each once; all that the wire has, unless told otherwise.
 fn groups(arguments: &Arguments) -> Result<Vec<Group>, String> {
-    let offered: &[Group] = if is_udp(arguments) { &Group::UDP } else { &Group::ALL };
+    let offered: &[Group] = match arguments.wire {
+        Some(Wire::Udp) => &Group::UDP,
+        Some(Wire::Sisci) => &Group::SISCI,
+        Some(Wire::Shm) | None => &Group::ALL,
+    };
     let mut groups: Vec<Group> = Vec::new();
     for &only in &arguments.only {
         let group = Group::from(only);
         if !offered.contains(&group) {
             let name = only.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-            let way = if is_udp(arguments) { "over UDP" } else { "over shared memory" };
+            let way = match arguments.wire {
+                Some(Wire::Udp) => "over UDP",
+                Some(Wire::Sisci) => "over SISCI",
+                Some(Wire::Shm) | None => "over shared memory",
+            };
             return Err(format!("--only {name} is not measured {way}"));
         }
         if !groups.contains(&group) {

@@ -24,7 +24,11 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// The way between two processes; shared memory unless said otherwise. Namespaces last as long as
 /// the last clone.
 #[derive(Debug, Clone, Default)]
-pub struct Route(Option<Arc<Net>>);
+pub struct Route {
+    net: Option<Arc<Net>>,
+    /// NICs reach each other by calls of SISCI alone.
+    sisci: bool,
+}
 
 #[derive(Debug)]
 struct Net {
@@ -39,12 +43,21 @@ fn index(first: bool) -> usize {
 impl Route {
     /// Shared memory.
     pub fn shared_memory() -> Self {
-        Route(None)
+        Route::default()
+    }
+
+    /// Calls of SISCI, within a host. What the environment says of the wire made of them holds.
+    pub fn sisci() -> Self {
+        Route { net: None, sisci: true }
+    }
+
+    fn over(net: Net) -> Self {
+        Route { net: Some(Arc::new(net)), sisci: false }
     }
 
     /// UDP over the loopback interface.
     pub fn loopback() -> Self {
-        Route(Some(Arc::new(Net { addresses: [LOOPBACK; 2], namespaces: None })))
+        Route::over(Net { addresses: [LOOPBACK; 2], namespaces: None })
     }
 
     /// UDP between two new network namespaces, removed with the last clone of the result or by a
@@ -54,22 +67,28 @@ impl Route {
     /// [`Error::Unsupported`] if they cannot be had here; otherwise what went wrong.
     pub fn between_namespaces() -> Result<Self, Error> {
         let namespaces = Namespaces::create()?;
-        Ok(Route(Some(Arc::new(Net { addresses: namespaces.addresses(), namespaces: Some(namespaces) }))))
+        Ok(Route::over(Net { addresses: namespaces.addresses(), namespaces: Some(namespaces) }))
     }
 
     /// Whether it is one over UDP.
     pub fn is_udp(&self) -> bool {
-        self.0.is_some()
+        self.net.is_some()
+    }
+
+    /// Whether it is by calls of SISCI.
+    pub fn is_sisci(&self) -> bool {
+        self.sisci
     }
 
     /// Whether datagrams may be as long as UDP allows, without being cut on the way.
     pub fn takes_long_datagrams(&self) -> bool {
-        self.0.as_ref().is_some_and(|net| net.namespaces.is_none())
+        self.net.as_ref().is_some_and(|net| net.namespaces.is_none())
     }
 
-    /// Name for programs: `shm`, `udp-loopback`, `udp-netns`.
+    /// Name for programs: `shm`, `sisci`, `udp-loopback`, `udp-netns`.
     pub fn name(&self) -> &'static str {
-        match self.0.as_deref() {
+        match self.net.as_deref() {
+            None if self.sisci => "sisci",
             None => "shm",
             Some(Net { namespaces: None, .. }) => "udp-loopback",
             Some(_) => "udp-netns",
@@ -78,7 +97,8 @@ impl Route {
 
     /// The way in words.
     pub fn description(&self) -> String {
-        match self.0.as_deref() {
+        match self.net.as_deref() {
+            None if self.sisci => "calls of SISCI".to_owned(),
             None => "shared memory".to_owned(),
             Some(Net { addresses: [a, _], namespaces: None }) => format!("UDP over loopback, {a}"),
             Some(Net { addresses: [a, b], .. }) => format!("UDP between two network namespaces joined by veth, {a} and {b}"),
@@ -87,12 +107,15 @@ impl Route {
 
     /// The two addresses as one side sees them; nothing for shared memory.
     pub fn ends(&self, first: bool) -> Option<Ends> {
-        let net = self.0.as_deref()?;
+        let net = self.net.as_deref()?;
         Some(Ends { own: net.addresses[index(first)], other: net.addresses[index(!first)] })
     }
 
     /// Environment of one of our processes.
     pub fn environment(&self, first: bool) -> Vec<(&'static str, String)> {
+        if self.sisci {
+            return vec![("BELLWIRE_WIRE", "sisci".to_owned())];
+        }
         let Some(ends) = self.ends(first) else { return Vec::new() };
         let on = |name, value: &str| (name, value.to_owned());
         vec![("BELLWIRE_ADDRESS", ends.own.to_string()), on("BELLWIRE_UDP", "on"), on("BELLWIRE_SHM", "off")]
@@ -100,7 +123,7 @@ impl Route {
 
     /// Where programs of others find the one that serves, which runs as the second process.
     pub fn server(&self) -> IpAddr {
-        match self.0.as_deref() {
+        match self.net.as_deref() {
             Some(net) if net.namespaces.is_some() => net.addresses[index(false)],
             _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
         }
@@ -108,12 +131,12 @@ impl Route {
 
     /// The network interface of one side.
     pub fn interface(&self, first: bool) -> &str {
-        self.0.as_deref().and_then(|net| net.namespaces.as_ref()).map_or("lo", |namespaces| namespaces.interface(first))
+        self.net.as_deref().and_then(|net| net.namespaces.as_ref()).map_or("lo", |namespaces| namespaces.interface(first))
     }
 
     /// A command that runs `program` where one side stands.
     pub fn command(&self, first: bool, program: &Path) -> Command {
-        match self.0.as_deref().and_then(|net| net.namespaces.as_ref()) {
+        match self.net.as_deref().and_then(|net| net.namespaces.as_ref()) {
             Some(namespaces) => namespaces.command(first, program),
             None => Command::new(program),
         }
@@ -130,6 +153,7 @@ mod tests {
         let (one, two) = (route.ends(true).unwrap(), route.ends(false).unwrap());
         assert_eq!((one.own, one.other), (two.other, two.own));
         assert!(route.environment(true).contains(&("BELLWIRE_ADDRESS", one.own.to_string())));
+        assert_eq!(Route::sisci().environment(false), [("BELLWIRE_WIRE", "sisci".to_owned())]);
         assert!(Route::default().environment(true).is_empty() && Route::default().ends(true).is_none());
     }
 }

@@ -62,6 +62,9 @@ impl Group {
     /// Those over UDP.
     pub const UDP: [Group; 6] = [Group::Lat, Group::Bw, Group::Rate, Group::Write, Group::Wait, Group::Loss];
 
+    /// Those over calls of SISCI.
+    pub const SISCI: [Group; 8] = [Group::Lat, Group::Bw, Group::Rate, Group::Write, Group::Read, Group::Cpu, Group::Wait, Group::Pairs];
+
     /// Those over shared memory.
     pub const ALL: [Group; 13] = [
         Group::Lat,
