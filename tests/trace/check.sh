@@ -41,6 +41,16 @@ for text in 'by shm' 'connected' 'posted' 'received' '(process '; do if grep -q 
 says 'connected' "$bellwire" trace --read kept
 rm -rf kept
 
+# ---- Active Messages: a program, and a job of three processes
+if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -o work_queue "$here/../../examples/am/work_queue.c" -L"$prefix/lib" -lbellwire_am -lpthread; then ok; else bad "work_queue.c"; fi
+timeout $patience "$bellwire" trace -o queue.txt ./work_queue >queue.out 2>&1
+if [ $? = 0 ]; then ok; else bad "a traced program of Active Messages: $(tail -n 3 queue.out)"; fi
+for text in 'AM_Init .*= 0' 'AM_AllocateEndpoint .*= 0' 'AM_Map .*= 0' 'sent  vi'; do if grep -q -- "$text" queue.txt; then ok; else bad "no \"$text\" in its tree"; fi; done
+if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -o all_to_all "$here/../../examples/am/all_to_all.c" -L"$prefix/lib" -lbellwire_am -lbellwire_job; then ok; else bad "all_to_all.c"; fi
+timeout $patience "$bellwire" trace -o am.txt "$bellwire" run -n 3 ./all_to_all 200 >am.out 2>&1
+if [ $? = 0 ]; then ok; else bad "a traced job: $(tail -n 3 am.out)"; fi
+for text in 'sent  vi' 'received  vi' 'connected' 'by shm'; do if [ "$(grep -c -- "$text" am.txt)" -ge 3 ]; then ok; else bad "no three \"$text\" in the tree of a job"; fi; done
+
 # ---- the exit status is the program's; nothing stays behind
 "$bellwire" trace sh -c 'exit 7' >/dev/null 2>&1
 if [ $? = 7 ]; then ok; else bad "the exit status"; fi

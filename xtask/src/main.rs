@@ -64,7 +64,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-gasvia", &["bellwire-memory", "bellwire-vipl-calls"]),
     ("bellwire-spmd", &["bellwire-am", "bellwire-job", "bellwire-via"]),
     ("bellwire-rpc", &["bellwire-am", "bellwire-memory", "bellwire-via"]),
-    ("bellwire-am-c", &["bellwire-am", "bellwire-amvia", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
+    ("bellwire-am-c", &["bellwire-trace", "bellwire-am", "bellwire-amvia", "bellwire-job", "bellwire-memory", "bellwire-rpc", "bellwire-spmd", "bellwire-via"]),
     ("bellwire-tag", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
     ("bellwire-fi", &["bellwire-memory", "bellwire-tag", "bellwire-via"]),
     ("bellwire-verbs", &["bellwire-cm", "bellwire-faults", "bellwire-memory", "bellwire-peer", "bellwire-trace", "bellwire-via"]),

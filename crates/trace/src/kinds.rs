@@ -236,11 +236,12 @@ kinds! {
     Dequeued = 51 "dequeued" Engine Moment "vi" [requests: Number];
     /// Receives were posted.
     ReceivesPosted = 52 "receives posted" Engine Moment "vi" [requests: Number];
-    /// Messages have come, and were taken in the same call.
+    /// Messages have come, and were taken in the same call; bytes of those that are counted.
     Received = 53 "received" Engine Moment "vi" [messages: Number, bytes: Bytes];
     /// Completed receives were taken off the queue.
     ReceivesDequeued = 54 "receives dequeued" Engine Moment "vi" [requests: Number];
-    /// Messages have left at once, in a line or with their bytes, without a place in a queue.
+    /// Messages have left at once, without a place in a queue; bytes of those that did not fit into
+    /// one line, which alone are counted.
     Sent = 55 "sent" Engine Moment "vi" [messages: Number, bytes: Bytes];
     /// Requests whose bytes went straight into, or out of, the peer's memory.
     Direct = 56 "by mapped memory" Engine Moment "vi" [requests: Number];

@@ -5,6 +5,7 @@ use crate::carrier::Carrier;
 use crate::objects::{BundleObject, EndpointObject, bundle, endpoint};
 use crate::types::{BAD_ARG, code, put};
 use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, Counters, MEDIUM_BYTES_MAX};
+use bellwire_trace::call as trace;
 use core::ffi::{c_int, c_uint};
 use std::time::Duration;
 
@@ -76,8 +77,10 @@ pub unsafe extern "C" fn AM_GetEventMask(eb: *mut BundleObject, mask: *mut c_int
 /// C1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_WaitSema(eb: *mut BundleObject) -> c_int {
-    // SAFETY: C1.
-    code(unsafe { bundle(eb) }.and_then(Carrier::wait_for_event))
+    trace::call("AM_WaitSema", [eb.addr() as u64, 0], || {
+        // SAFETY: C1.
+        code(unsafe { bundle(eb) }.and_then(Carrier::wait_for_event))
+    })
 }
 
 /// See am.h.

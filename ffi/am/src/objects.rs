@@ -13,6 +13,7 @@ use crate::types::{NOT_INIT, OK, RESOURCE};
 use bellwire_am::{Bundle, Device, EndpointId, Error, Region};
 use bellwire_amvia::from_env;
 use bellwire_memory::atomic::{AtomicPtr, AtomicU32, Ordering};
+use bellwire_trace::call as trace;
 use bellwire_via::nic::NicConfig;
 use core::ffi::{CStr, c_int, c_void};
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,37 +223,41 @@ impl Library {
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AM_Init() -> c_int {
-    match init(|library| open(library, open_native)) {
-        Ok(_) => OK,
-        Err(why) => {
-            // One write: two processes of a terminal that fail at a time would mix their pieces.
-            let line = format!("bellwire: AM_Init: {why}\n");
-            eprint!("{line}");
-            RESOURCE
+    trace::call("AM_Init", [0; 2], || {
+        match init(|library| open(library, open_native)) {
+            Ok(_) => OK,
+            Err(why) => {
+                // One write: two processes of a terminal that fail at a time would mix their pieces.
+                let line = format!("bellwire: AM_Init: {why}\n");
+                eprint!("{line}");
+                RESOURCE
+            }
         }
-    }
+    })
 }
 
 /// See am.h.
 #[unsafe(no_mangle)]
 pub extern "C" fn AM_Terminate() -> c_int {
-    let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(library) = &mut *guard else { return NOT_INIT };
-    library.inits -= 1;
-    if library.inits != 0 {
-        return OK;
-    }
-    let ended = guard.take();
-    drop(guard);
-    if let Some(library) = ended {
-        for at in library.endpoints {
-            // SAFETY: B1.
-            drop(unsafe { Box::from_raw(core::ptr::with_exposed_provenance_mut::<EndpointObject>(at)) });
+    trace::call("AM_Terminate", [0; 2], || {
+        let mut guard = LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(library) = &mut *guard else { return NOT_INIT };
+        library.inits -= 1;
+        if library.inits != 0 {
+            return OK;
         }
-        for at in library.bundles {
-            // SAFETY: B1.
-            drop(unsafe { Box::from_raw(core::ptr::with_exposed_provenance_mut::<BundleObject>(at)) });
+        let ended = guard.take();
+        drop(guard);
+        if let Some(library) = ended {
+            for at in library.endpoints {
+                // SAFETY: B1.
+                drop(unsafe { Box::from_raw(core::ptr::with_exposed_provenance_mut::<EndpointObject>(at)) });
+            }
+            for at in library.bundles {
+                // SAFETY: B1.
+                drop(unsafe { Box::from_raw(core::ptr::with_exposed_provenance_mut::<BundleObject>(at)) });
+            }
         }
-    }
-    OK
+        OK
+    })
 }

@@ -4,6 +4,7 @@
 use crate::objects::{EndpointObject, endpoint, index};
 use crate::types::{BAD_ARG, EndpointName, OK, RESOURCE, code, put};
 use bellwire_am::{CREDITS_MAX, Error, HANDLERS, TRANSLATIONS_MAX};
+use bellwire_trace::call as trace;
 use core::ffi::c_int;
 
 /// See am.h.
@@ -18,9 +19,11 @@ pub extern "C" fn AM_MaxNumHandlers() -> c_int {
 /// C1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_Map(ep: *mut EndpointObject, entry: c_int, name: EndpointName, tag: u64) -> c_int {
-    // SAFETY: C1.
-    let found = unsafe { endpoint(ep) };
-    code(found.and_then(|(bundle, id)| bundle.map(id, index(entry)?, &name, tag)))
+    trace::call("AM_Map", [ep.addr() as u64, entry as u64], || {
+        // SAFETY: C1.
+        let found = unsafe { endpoint(ep) };
+        code(found.and_then(|(bundle, id)| bundle.map(id, index(entry)?, &name, tag)))
+    })
 }
 
 /// See am.h.
@@ -29,13 +32,15 @@ pub unsafe extern "C" fn AM_Map(ep: *mut EndpointObject, entry: c_int, name: End
 /// C1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_MapAny(ep: *mut EndpointObject, entry: *mut c_int, name: EndpointName, tag: u64) -> c_int {
-    if entry.is_null() {
-        return BAD_ARG;
-    }
-    // SAFETY: C1.
-    let mapped = unsafe { endpoint(ep) }.and_then(|(bundle, id)| bundle.map_any(id, &name, tag));
-    // SAFETY: C1.
-    unsafe { put(entry, mapped.map(|i| i as c_int)) }
+    trace::call("AM_MapAny", [ep.addr() as u64, 0], || {
+        if entry.is_null() {
+            return BAD_ARG;
+        }
+        // SAFETY: C1.
+        let mapped = unsafe { endpoint(ep) }.and_then(|(bundle, id)| bundle.map_any(id, &name, tag));
+        // SAFETY: C1.
+        unsafe { put(entry, mapped.map(|i| i as c_int)) }
+    })
 }
 
 /// See am.h.
@@ -44,9 +49,11 @@ pub unsafe extern "C" fn AM_MapAny(ep: *mut EndpointObject, entry: *mut c_int, n
 /// C1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn AM_UnMap(ep: *mut EndpointObject, entry: c_int) -> c_int {
-    // SAFETY: C1.
-    let found = unsafe { endpoint(ep) };
-    code(found.and_then(|(bundle, id)| bundle.unmap(id, index(entry)?)))
+    trace::call("AM_UnMap", [ep.addr() as u64, entry as u64], || {
+        // SAFETY: C1.
+        let found = unsafe { endpoint(ep) };
+        code(found.and_then(|(bundle, id)| bundle.unmap(id, index(entry)?)))
+    })
 }
 
 /// See am.h.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An event's parts as text.
 
-use bellwire_trace::Event;
 use bellwire_trace::kinds::Form;
+use bellwire_trace::{Event, Kind};
 
 /// A field's value as text.
 pub fn value(form: Form, word: u64) -> String {
@@ -36,8 +36,8 @@ pub fn line(event: &Event) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (at, field) in about.fields.iter().enumerate() {
         let word = event.word(at);
-        // Arguments of calls that have less.
-        if is_call && word == 0 {
+        // Arguments of calls that have less, and bytes that are not counted.
+        if word == 0 && (is_call || (field.form == Form::Bytes && matches!(event.kind, Kind::Sent | Kind::Received))) {
             continue;
         }
         let text = value(field.form, word);
