@@ -227,7 +227,8 @@ pub extern "C" fn AM_Init() -> c_int {
         match init(|library| open(library, open_native)) {
             Ok(_) => OK,
             Err(why) => {
-                // One write: two processes of a terminal that fail at a time would mix their pieces.
+                // One write: two processes of a terminal that fail at a time would mix their
+                // pieces.
                 let line = format!("bellwire: AM_Init: {why}\n");
                 eprint!("{line}");
                 RESOURCE
