@@ -5,12 +5,12 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | calls that set something up | [`call`] |
+//! | calls that set something up | [`mod@call`] |
 //! | the kinds of events, and what their fields mean | [`kinds`] |
 //! | an event in slots of four words, and back | [`event`] |
 //! | whether this process is traced; the log of the calling thread | [`here`] |
 //! | time stamps, and what they are in nanoseconds | [`stamp`] |
-//! | the file of a thread, read with care | [`file`] |
+//! | the file of a thread, read with care | [`mod@file`] |
 //!
 //! Nothing here costs a program that is not traced: layers ask [`here::is_on`] when a NIC or a
 //! context is opened, and then have what they do watched (`bellwire_memory::token`), or other
