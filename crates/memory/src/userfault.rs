@@ -35,7 +35,7 @@ pub mod feature {
     pub const EVENT_REMAP: u64 = 1 << 2;
     /// An event when memory is unmapped.
     pub const EVENT_UNMAP: u64 = 1 << 6;
-    /// [`Mode::Hidden`] (Linux 5.14).
+    /// [`super::Mode::Hidden`] (Linux 5.14).
     pub const MINOR_SHMEM: u64 = 1 << 10;
     /// The address of a fault is that of the access, not of its page (Linux 5.18).
     pub const EXACT_ADDRESS: u64 = 1 << 11;
