@@ -69,6 +69,10 @@ def stripped(path, program):
         return to.read_bytes()
 
 
+# The simulator of network-interface designs: with it the wheel would have more than 15 MB.
+LEFT_OUT = {"bin/bellwire-ni", "share/man/man1/bellwire-ni.1"}
+
+
 def installed(prefix, strip):
     """The files of an installation: their names in the wheel, bytes, whether they can be run."""
     for path in sorted(prefix.rglob("*")):
@@ -83,6 +87,8 @@ def installed(prefix, strip):
             continue
         if re.fullmatch(r"lib/lib\w+\.so\.\d+\..+", name):
             continue  # under the name that programs are bound to
+        if name in LEFT_OUT:
+            continue
         data = path.read_bytes()
         if name.startswith("lib/pkgconfig/"):
             data = re.sub(rb"^prefix=.*$", b"prefix=${pcfiledir}/../..", data, flags=re.M)

@@ -39,7 +39,7 @@ def prefix() -> Path:
 
 
 def command(name: str = "bellwire") -> Path:
-    """The path of a command: "bellwire", "bellwire-bench" or "bellwire-ni"."""
+    """The path of a command: "bellwire", "bellwire-bench" or "bellwired"."""
     path = prefix() / "bin" / name
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not there")
