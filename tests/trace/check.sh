@@ -26,6 +26,7 @@ checked() { # what, arguments of check.py
     local what=$1 said
     shift
     if said=$(timeout $patience python3 "$here/check.py" "$@" 2>&1); then ok; else bad "$what: $(tail -c 800 <<<"$said")"; fi
+    grep '^SKIPPED' <<<"$said"
 }
 compile() { cc -O1 -I"$prefix/include" -I"$examples" -o "$out/$1" "${@:2}" -L"$prefix/lib" -lvipl -lpthread; }
 if compile pingpong "$examples/pingpong.c" "$examples/common.c" && compile many "$here/many.c" "$examples/common.c"; then ok; else bad "the programs do not compile"; fi
@@ -89,14 +90,17 @@ for ((i = 0; i < kills; i++)); do
 done
 
 # ---- libibverbs: each request from its post to its completion
+# A client is tried again until its server listens.
+pingpongs() { # port, options: a command for sh
+    echo "'$bellwire' run --verbs ibv_rc_pingpong -p $1 -n 300 $2 &
+        for i in \$(seq 300); do '$bellwire' run --verbs ibv_rc_pingpong -p $1 -n 300 $2 127.0.0.1 && break; sleep 0.1; done; wait"
+}
 if command -v ibv_rc_pingpong >/dev/null 2>&1; then
     port=$((20000 + $$ % 20000))
-    timeout $patience "$bellwire" trace --format json -o verbs.json sh -c "
-        '$bellwire' run --verbs ibv_rc_pingpong -p $port -n 300 -e & sleep 1; '$bellwire' run --verbs ibv_rc_pingpong -p $port -n 300 -e 127.0.0.1; wait" >verbs.out 2>&1
+    timeout $patience "$bellwire" trace --format json -o verbs.json sh -c "$(pingpongs $port -e)" >verbs.out 2>&1
     if [ $? = 0 ]; then ok; else bad "a traced ibv_rc_pingpong: $(tail -n 3 verbs.out)"; fi
     checked "a traced ibv_rc_pingpong" verbs verbs.json 300
-    timeout $patience "$bellwire" trace --format perfetto -o verbs.perfetto-trace sh -c "
-        '$bellwire' run --verbs ibv_rc_pingpong -p $((port + 1)) -n 300 & sleep 1; '$bellwire' run --verbs ibv_rc_pingpong -p $((port + 1)) -n 300 127.0.0.1; wait" >verbs.out 2>&1
+    timeout $patience "$bellwire" trace --format perfetto -o verbs.perfetto-trace sh -c "$(pingpongs $((port + 1)) "")" >verbs.out 2>&1
     checked "a file for Perfetto" perfetto verbs.perfetto-trace 300
 else
     echo "SKIPPED libibverbs: no ibverbs-utils"

@@ -21,6 +21,9 @@ pub mod p001;
 pub mod told;
 pub mod values;
 
+#[cfg(test)]
+mod checks;
+
 use crate::error::Error;
 use crate::job::Job;
 use crate::machine;
@@ -109,6 +112,20 @@ fn measure(ways: &[SessionConfig], steps: &[Step], options: &Options) -> (Values
     }
     progress.finish();
     (values, failures)
+}
+
+/// A session whose processes load its library, if it names one.
+fn by_library(session: &SessionConfig) -> SessionConfig {
+    let mut session = session.clone();
+    if let Some(library) = &session.library {
+        session.environment.push(("BELLWIRE_VIPL", library.to_string_lossy().into_owned()));
+    }
+    session
+}
+
+/// Of a quick run: what its readers should know.
+fn about_quick(options: &Options) -> Option<String> {
+    options.quick.then(|| "A quick run: so short that its times say nothing.".to_owned())
 }
 
 /// The machine, as a sentence.

@@ -12,13 +12,14 @@ use self::collect::Collector;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use bellwire_report::output;
 use bellwire_trace::here;
@@ -82,8 +83,8 @@ pub struct Arguments {
     #[arg(long, value_name = "LAYER,..", value_delimiter = ',', value_parser = layer)]
     layers: Vec<Layer>,
 
-    /// Bytes of each thread's file, which this command reads all the time: what a thread notes
-    /// while it does not get to
+    /// Bytes of each thread's file, which this command reads while the program runs: it must hold
+    /// what a thread notes between two looks
     #[arg(long, value_name = "BYTES", default_value_t = here::BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(here::BYTES_MIN..=here::BYTES_MAX))]
     bytes: u64,
 
@@ -113,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         return Err("where is the trace to go? -o FILE, or -o - for standard output".to_owned());
     }
     if let Some(folder) = &arguments.read {
-        show(arguments, Collector::new(folder, u64::MAX), Path::new("-"))?;
+        show(arguments, Collector::new(folder, u64::MAX), Instead::Output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
@@ -129,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let status = execute(&arguments.program, &folder.path, arguments.bytes);
     drop(over);
     let collector = collecting.join().map_err(|_| "reading the trace failed")?;
-    let shown = show(arguments, collector, Path::new("/dev/stderr"));
+    let shown = show(arguments, collector, Instead::Errors);
     let code = status?;
     shown.map(|()| code)
 }
@@ -175,10 +176,9 @@ impl Drop for Folder {
 /// command; others are passed on.
 fn execute(program: &[OsString], folder: &Path, bytes: u64) -> Result<ExitCode, String> {
     let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
-    let mut signals = signal_hook::iterator::Signals::new([2, 3, 15, 1]).map_err(|e| format!("signals: {e}"))?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
     let mut command = Command::new(name);
     command.args(arguments).env(here::FOLDER, folder).env(here::BYTES, bytes.to_string());
-    command.arg0(name);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) => {
@@ -191,7 +191,7 @@ fn execute(program: &[OsString], folder: &Path, bytes: u64) -> Result<ExitCode, 
     let passing = std::thread::spawn(move || {
         for signal in &mut signals {
             // Those of the terminal, SIGINT and SIGQUIT, are the program's already.
-            if let (15 | 1, Some(signal)) = (signal, rustix::process::Signal::from_named_raw(signal)) {
+            if let (SIGTERM | SIGHUP, Some(signal)) = (signal, rustix::process::Signal::from_named_raw(signal)) {
                 let _ = rustix::process::kill_process(pid, signal);
             }
         }
@@ -207,10 +207,18 @@ fn code_of(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
+/// Where a trace goes without `-o`.
+#[derive(Debug, Clone, Copy)]
+enum Instead {
+    /// Standard output: nothing else is on it.
+    Output,
+    /// Standard error: the program may have written to standard output.
+    Errors,
+}
+
 /// Shows what was collected, where `-o` says, or `instead`.
-fn show(arguments: &Arguments, collector: Collector, instead: &Path) -> Result<(), String> {
+fn show(arguments: &Arguments, collector: Collector, instead: Instead) -> Result<(), String> {
     let trace = collector.finish(&arguments.layers)?;
-    let to = arguments.output.as_deref().unwrap_or(instead);
     for complaint in &trace.complaints {
         eprintln!("bellwire: trace: {complaint}");
     }
@@ -222,18 +230,14 @@ fn show(arguments: &Arguments, collector: Collector, instead: &Path) -> Result<(
         Format::Json => json::text(&trace)?.into_bytes(),
         Format::Perfetto => perfetto::bytes(&trace),
     };
-    write(to, &bytes)
-}
-
-fn write(to: &Path, bytes: &[u8]) -> Result<(), String> {
-    let told = |e: std::io::Error| format!("{}: {e}", to.display());
-    let written = match to.to_str() {
-        Some("-") => std::io::stdout().lock().write_all(bytes),
-        Some("/dev/stderr") => std::io::stderr().lock().write_all(bytes),
-        _ => std::fs::write(to, bytes),
+    let (to, written) = match (arguments.output.as_deref(), instead) {
+        (Some(file), _) if file != Path::new("-") => (file, std::fs::write(file, &bytes)),
+        (None, Instead::Errors) => (Path::new("standard error"), std::io::stderr().lock().write_all(&bytes)),
+        _ => (Path::new("standard output"), std::io::stdout().lock().write_all(&bytes)),
     };
     match written {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(told(e)),
+        // A reader that closes the pipe early has seen enough.
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("{}: {e}", to.display())),
         _ => Ok(()),
     }
 }

@@ -38,7 +38,12 @@ pub const OWN_AT: usize = 64;
 /// Most slots that are written at once.
 pub const BATCH_MAX: usize = 16;
 /// Fewest slots of a log.
-pub const SLOTS_MIN: usize = 2 * BATCH_MAX;
+const SLOTS_MIN: usize = 2 * BATCH_MAX;
+
+/// The slots of a log that is to have at least `wanted`: a power of two.
+pub fn places(wanted: usize) -> usize {
+    wanted.max(SLOTS_MIN).next_power_of_two()
+}
 
 /// What the writer and models of it write to.
 #[derive(Debug)]
@@ -125,7 +130,7 @@ pub fn read<S: Source>(source: &mut S, since: u64) -> Result<(u64, Vec<Slot>), S
 
 #[cfg(not(loom))]
 mod file {
-    use super::{BATCH_MAX, Cells, HEADER_BYTES, OWN_AT, SLOT_WORDS, SLOTS_MIN, Slot};
+    use super::{BATCH_MAX, Cells, HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, places};
     use crate::atomic::AtomicU64;
     use crate::error::MemoryError;
     use core::ffi::c_void;
@@ -156,7 +161,7 @@ mod file {
         /// # Errors
         /// [`MemoryError::BadLength`]; [`MemoryError::Os`]: no space, say.
         pub fn create(file: impl AsFd, slots: usize, own: &[u8]) -> Result<Self, MemoryError> {
-            let slots = slots.max(SLOTS_MIN).next_power_of_two();
+            let slots = places(slots);
             if slots > SLOTS_MAX || own.len() > HEADER_BYTES - OWN_AT {
                 return Err(MemoryError::BadLength { len: slots });
             }

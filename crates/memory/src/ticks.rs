@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The processor's own counter of time.
 
-/// Its value; 0 where there is none that a program may read.
+/// The counter's value. On processors where no program may read one, it is 0.
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

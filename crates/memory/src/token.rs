@@ -32,7 +32,8 @@
 //! plain mutex.
 //!
 //! So is a token that is *watched* ([`Token::watch`]): a function sees the value each time before
-//! the token is let go. While there is none it costs nothing, for only the way of the mutex asks.
+//! the token is let go. A token that nobody watches
+//! pays nothing for it: only the way of the mutex asks.
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;

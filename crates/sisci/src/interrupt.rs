@@ -87,7 +87,7 @@ struct Flag {
     segment: Weak<LocalSegment>,
     offset: usize,
     is_conditional: bool,
-    /// What its word was when the program last looked.
+    /// The value of its word when the program last looked.
     seen: AtomicU32,
 }
 

@@ -44,8 +44,13 @@ impl Event {
     /// The text behind the first two fields, made printable.
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.words.iter().skip(2).flat_map(|w| w.to_le_bytes()).take_while(|b| *b != 0).collect();
-        String::from_utf8_lossy(&bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+        printable(&bytes)
     }
+}
+
+/// Text that another process wrote, for a terminal.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// An event that is about to be written: what its slots are.

@@ -2,10 +2,10 @@
 //! The file of a thread. Another process wrote it, so nothing in it is believed: lengths are
 //! bounded, texts made printable, events that make no sense counted.
 
-use crate::event::{Event, decode};
+use crate::event::{Event, decode, printable};
 use crate::kinds::Kind;
 use crate::stamp::{Scale, Ticks, clocks, stamp, ticks};
-use bellwire_memory::event_log::{HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, Source, read};
+use bellwire_memory::event_log::{HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, Source, places, read};
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -59,7 +59,7 @@ impl Head {
             tid: rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned(),
             ticks,
             made,
-            slots: (slots as usize).max(bellwire_memory::event_log::SLOTS_MIN).next_power_of_two() as u64,
+            slots: places(slots as usize) as u64,
             boot: text_of("/proc/sys/kernel/random/boot_id"),
             host: text_of("/proc/sys/kernel/hostname"),
             program: text_of("/proc/self/comm"),
@@ -94,8 +94,7 @@ impl Head {
         }
         let name = |at: usize| {
             let field = bytes.get(64 + NAME_MAX * at..64 + NAME_MAX * (at + 1))?;
-            let text = String::from_utf8_lossy(field.split(|b| *b == 0).next()?).into_owned();
-            Some(text.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>())
+            Some(printable(field.split(|b| *b == 0).next()?))
         };
         let ids = word(2)?;
         Some(Self {

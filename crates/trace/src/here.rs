@@ -75,7 +75,7 @@ struct ThreadLog {
     looked_first: u64,
 }
 
-/// A thread's log, or why there is none.
+/// The log of a thread, if it has one.
 enum Mine {
     NotYet,
     Log(Box<ThreadLog>),

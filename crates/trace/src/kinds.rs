@@ -71,6 +71,11 @@ pub enum Shape {
 }
 
 impl Kind {
+    /// Whether it begins or ends a call whose name is the event's text.
+    pub const fn is_named_call(self) -> bool {
+        matches!(self, Self::Call | Self::CallEnd)
+    }
+
     /// Whether it is rare: such events have a log of their own, where frequent ones do not
     /// overwrite them.
     pub const fn is_rare(self) -> bool {

@@ -10,6 +10,7 @@
 //! | an event in slots of four words, and back | [`event`] |
 //! | whether this process is traced; the log of the calling thread | [`here`] |
 //! | time stamps, and what they are in nanoseconds | [`stamp`] |
+//! | which of many objects are compared this time | [`turns`] |
 //! | the file of a thread, read with care | [`mod@file`] |
 //!
 //! Nothing here costs a program that is not traced: layers ask [`here::is_on`] when a NIC or a
@@ -24,6 +25,7 @@ pub mod file;
 pub mod here;
 pub mod kinds;
 pub mod stamp;
+pub mod turns;
 
 pub use event::Event;
 pub use kinds::Kind;

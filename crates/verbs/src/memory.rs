@@ -7,13 +7,13 @@
 //!   may be writing it, so it
 //!   is only ever copied. A region that is no longer listed is not touched: each packet looks its
 //!   pieces up again.
+//! - R2: the pieces of an inline request, which have no key, are readable during the call that
+//!   posts it, as the caller of `post_send` promised. They are copied there, and not read later.
 //! - R3: nobody may rely on R1 who copies while the program does not ask for it: the helper thread,
 //!   and a look before a queue pair ends. A device's pages stay when the program unmaps what it has
 //!   registered, and programs do: UCX frees the receives of its datagrams, keeps them registered in
 //!   its cache, and then destroys the queue pair. These copy adopted memory where the engine has
 //!   it, which stays, and other memory by the kernel (`is_careful`).
-//! - R2: the pieces of an inline request, which have no key, are readable during the call that
-//!   posts it, as the caller of `post_send` promised. They are copied there, and not read later.
 
 mod on_demand;
 

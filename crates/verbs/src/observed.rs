@@ -4,6 +4,7 @@
 
 use crate::qp::Qp;
 use crate::types::QpState;
+use bellwire_trace::turns::Turns;
 use bellwire_trace::{Kind, here};
 
 /// Queue pairs compared each time.
@@ -40,18 +41,16 @@ impl Places {
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pairs: Vec<Option<Places>>,
-    next: usize,
+    turns: Turns,
 }
 
 impl Observed {
     /// Notes what has changed.
     pub(crate) fn look(&mut self, qps: &[Option<Box<Qp>>]) {
         let all = qps.len();
-        let Self { pairs, next } = self;
+        let Self { pairs, turns } = self;
         pairs.resize(all.max(pairs.len()), None);
-        for _ in 0..all.min(PAIRS_EACH) {
-            let at = (*next).min(all - 1);
-            *next = if at + 1 >= all { 0 } else { at + 1 };
+        for at in turns.take(all, PAIRS_EACH) {
             let now = qps[at].as_deref().map(|qp| (qp, Places::of(qp)));
             if let Some((qp, now)) = &now {
                 let before = pairs[at].filter(|before| (before.number, before.life) == (now.number, now.life)).unwrap_or_else(|| Places::new(qp));

@@ -5,6 +5,7 @@
 
 use crate::abi::{IbvCq, IbvQp, IbvRecvWr, IbvSendWr, IbvSrq, IbvWc};
 use crate::data;
+use crate::pieces::pieces;
 use crate::types::{Cq, Qp, Srq, inside};
 use bellwire_trace::call::Outcome;
 use bellwire_trace::{Kind, here};
@@ -31,24 +32,21 @@ pub(crate) unsafe extern "C" fn post_send(qp: *mut IbvQp, mut wr: *mut IbvSendWr
     // SAFETY: V1.
     let number = unsafe { inside::<_, Qp>(qp) }.number;
     while !wr.is_null() {
+        // A copy, to be posted alone, so that each has its own end: the list stays as it is.
         // SAFETY: V2.
-        let request = unsafe { &mut *wr };
-        let pieces = if request.sg_list.is_null() || request.num_sge <= 0 {
-            &[][..]
-        } else {
-            // SAFETY: V2: as many.
-            unsafe { core::slice::from_raw_parts(request.sg_list, request.num_sge as usize) }
-        };
+        let mut request = unsafe { wr.read() };
+        let next = core::mem::replace(&mut request.next, core::ptr::null_mut());
+        // SAFETY: V2.
+        let pieces = unsafe { pieces(request.sg_list, request.num_sge) }.unwrap_or_default();
         let rest = [request.opcode.into(), request.send_flags.into(), pieces.len() as u64, request.wr[0], request.wr[1] & u64::from(u32::MAX)];
         here::note_more(Kind::PostSend, number, [request.wr_id, bytes_of(pieces)], &rest);
-        // Alone, so that each has its own end.
-        let next = core::mem::replace(&mut request.next, core::ptr::null_mut());
+        let mut refused = core::ptr::null_mut();
         // SAFETY: the caller's.
-        let outcome = unsafe { data::post_send(qp, wr, bad) };
-        // SAFETY: V2: the list is the program's again.
-        unsafe { (*wr).next = next };
+        let outcome = unsafe { data::post_send(qp, &raw mut request, &raw mut refused) };
         note_posted(number, outcome);
         if outcome != 0 {
+            // SAFETY: V2.
+            unsafe { *bad = wr };
             return outcome;
         }
         wr = next;
@@ -65,12 +63,8 @@ unsafe fn receives(object: u32, wr: *mut IbvRecvWr, post: impl FnOnce() -> c_int
     while !at.is_null() {
         // SAFETY: V2.
         let request = unsafe { &*at };
-        let pieces = if request.sg_list.is_null() || request.num_sge <= 0 {
-            &[][..]
-        } else {
-            // SAFETY: V2: as many.
-            unsafe { core::slice::from_raw_parts(request.sg_list, request.num_sge as usize) }
-        };
+        // SAFETY: V2.
+        let pieces = unsafe { pieces(request.sg_list, request.num_sge) }.unwrap_or_default();
         here::note_more(Kind::PostReceive, object, [request.wr_id, bytes_of(pieces)], &[pieces.len() as u64]);
         at = request.next;
     }
@@ -115,7 +109,7 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut IbvCq, most: c_int, to: *mut Ib
     found
 }
 
-/// A completion of the newer interface, or that there is none.
+/// Notes a completion of the newer interface, or a look that found none.
 pub(crate) fn note_completion(c: Option<&Completion>) {
     match c {
         None => here::note_empty_look(),

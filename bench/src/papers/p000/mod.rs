@@ -9,7 +9,7 @@ mod parts;
 mod steps;
 
 use super::model::Found;
-use super::{Options, about_machine, measure};
+use super::{Options, about_machine, about_quick, by_library, measure};
 use crate::route::Route;
 use crate::session::SessionConfig;
 
@@ -21,9 +21,7 @@ pub fn run(options: &Options) -> Found {
         format!("Rounds: {}; each figure once in a round, in turn; cells are medians. Over shared memory where nothing else is said.", options.rounds),
         "The paper's machines are of 1999: absolute times are not compared, but what is more than what, and which share of the whole.".to_owned(),
     ];
-    if options.quick {
-        about.push("A quick run: so short that its times say nothing.".to_owned());
-    }
+    about.extend(about_quick(options));
     Found {
         paper: "000",
         title: paper::TITLE,
@@ -37,10 +35,7 @@ pub fn run(options: &Options) -> Found {
 
 /// Shared memory, guarded, and UDP over loopback.
 fn ways(session: &SessionConfig) -> [SessionConfig; 3] {
-    let mut base = session.clone();
-    if let Some(library) = &base.library {
-        base.environment.push(("BELLWIRE_VIPL", library.to_string_lossy().into_owned()));
-    }
+    let base = by_library(session);
     let mut guarded = base.clone();
     guarded.environment.push(("BELLWIRE_MODE", "guarded".to_owned()));
     let udp = SessionConfig { route: Route::loopback(), ..base.clone() };
@@ -50,47 +45,25 @@ fn ways(session: &SessionConfig) -> [SessionConfig; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::checks::{self, all_is_measured, made_up};
     use crate::papers::judge::Verdict;
-    use crate::papers::values::Values;
-
-    /// Values for every name that is measured, so that no cell may be missing.
-    fn made_up(quick: bool, rounds: usize) -> Values {
-        let mut values = Values::default();
-        for round in 1..=rounds {
-            for step in steps::steps(quick) {
-                step.names.iter().for_each(|name| values.note(name, round, 100.0 + name.len() as f64));
-            }
-        }
-        values
-    }
 
     #[test]
     fn what_is_shown_is_measured() {
         for quick in [false, true] {
-            let values = made_up(quick, 5);
-            for exhibit in exhibits::all(&values, quick) {
-                let text = serde_json::to_string(&exhibit.table).unwrap();
-                assert!(!text.contains("not measured") && !exhibit.table.rows.is_empty(), "{}: {text}", exhibit.name);
-            }
-            for claim in claims::all() {
-                let reason = claim.judge(&values).reason;
-                assert!(!reason.contains("could not be measured"), "{}: {reason}", claim.text);
-            }
+            let values = made_up(&steps::steps(quick), 5);
+            all_is_measured(&exhibits::all(&values, quick), &claims::all(), &values);
         }
     }
 
     #[test]
     fn one_round_judges_nothing() {
-        let values = made_up(true, 1);
+        let values = made_up(&steps::steps(true), 1);
         assert!(claims::all().iter().all(|claim| claim.judge(&values).verdict == Verdict::NotComparable));
     }
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<String> = steps::steps(false).into_iter().flat_map(|step| step.names).collect();
-        let count = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), count);
+        checks::names_are_unique(steps::steps(false));
     }
 }

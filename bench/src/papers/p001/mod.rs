@@ -7,7 +7,7 @@ mod exhibits;
 mod steps;
 
 use super::model::Found;
-use super::{Options, about_machine, measure};
+use super::{Options, about_machine, about_quick, by_library, measure};
 use crate::route::Route;
 use crate::session::SessionConfig;
 
@@ -20,9 +20,7 @@ pub fn run(options: &Options) -> Found {
         "The paper's networks were GigaNet cLAN and Tandem ServerNet. Only its abstract is set beside ours: the mean reduction of latency, and what brought it.".to_owned(),
         "UDP sockets reach the other process over loopback, beside VIs by shared memory and beside VIs by UDP over loopback.".to_owned(),
     ];
-    if options.quick {
-        about.push("A quick run: so short that its times say nothing.".to_owned());
-    }
+    about.extend(about_quick(options));
     Found {
         paper: "001",
         title: "Realizing the performance potential of the Virtual Interface Architecture",
@@ -36,49 +34,29 @@ pub fn run(options: &Options) -> Found {
 
 /// Shared memory, and UDP over loopback; then the same, where waits sleep at once.
 fn ways(session: &SessionConfig) -> [SessionConfig; 4] {
-    let mut shm = session.clone();
-    if let Some(library) = &shm.library {
-        shm.environment.push(("BELLWIRE_VIPL", library.to_string_lossy().into_owned()));
-    }
+    let shm = by_library(session);
     let udp = SessionConfig { route: Route::loopback(), ..shm.clone() };
     let asleep = |way: &SessionConfig| {
         let mut way = way.clone();
         way.environment.push(("BELLWIRE_SPIN_US", "0".to_owned()));
         way
     };
-    let sleeping = [asleep(&shm), asleep(&udp)];
-    let [shm_asleep, udp_asleep] = sleeping;
+    let (shm_asleep, udp_asleep) = (asleep(&shm), asleep(&udp));
     [shm, udp, shm_asleep, udp_asleep]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::papers::checks::{self, all_is_measured, made_up};
     use crate::papers::judge::Verdict;
     use crate::papers::values::Values;
-
-    fn made_up(quick: bool, rounds: usize) -> Values {
-        let mut values = Values::default();
-        for round in 1..=rounds {
-            for step in steps::steps(quick) {
-                step.names.iter().for_each(|name| values.note(name, round, 100.0 + name.len() as f64));
-            }
-        }
-        values
-    }
 
     #[test]
     fn what_is_shown_is_measured() {
         for quick in [false, true] {
-            let values = made_up(quick, 5);
-            for exhibit in exhibits::all(&values, quick) {
-                let text = serde_json::to_string(&exhibit.table).unwrap();
-                assert!(!text.contains("not measured") && !exhibit.table.rows.is_empty(), "{}: {text}", exhibit.name);
-            }
-            for claim in claims::all(quick) {
-                let reason = claim.judge(&values).reason;
-                assert!(!reason.contains("could not be measured"), "{}: {reason}", claim.text);
-            }
+            let values = made_up(&steps::steps(quick), 5);
+            all_is_measured(&exhibits::all(&values, quick), &claims::all(quick), &values);
         }
     }
 
@@ -106,10 +84,6 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names: Vec<String> = steps::steps(false).into_iter().flat_map(|step| step.names).collect();
-        let count = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), count);
+        checks::names_are_unique(steps::steps(false));
     }
 }

@@ -53,8 +53,8 @@ fn event(event: &Event) -> Value {
         let is_name = matches!(field.form, Form::Words(_) | Form::Named(_));
         object.insert(field.name.to_owned(), if is_name { show::value(field.form, word).into() } else { word.into() });
     }
-    if about.has_text && about.name != "call" {
-        object.insert("text".to_owned(), event.text().into());
+    if let Some(text) = show::text(event) {
+        object.insert("text".to_owned(), text.into());
     }
     Value::Object(object)
 }

@@ -151,8 +151,8 @@ fn of_event(event: &Event, kind: i32, track: u64) -> Packet {
             form => Annotation { name, uint_value: None, string_value: Some(show::value(form, word)) },
         });
     }
-    if about.has_text && about.name != "call" {
-        annotations.push(Annotation { name: Some("text".to_owned()), uint_value: None, string_value: Some(event.text()) });
+    if let Some(text) = show::text(event) {
+        annotations.push(Annotation { name: Some("text".to_owned()), uint_value: None, string_value: Some(text) });
     }
     let event_of_track = TrackEvent {
         debug_annotations: annotations,

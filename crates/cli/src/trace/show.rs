@@ -19,8 +19,12 @@ pub fn value(form: Form, word: u64) -> String {
 
 /// The name of an event: of a call by name, that name.
 pub fn name(event: &Event) -> String {
-    let about = event.kind.about();
-    if about.has_text && about.name == "call" { event.text() } else { about.name.to_owned() }
+    if event.kind.is_named_call() { event.text() } else { event.kind.about().name.to_owned() }
+}
+
+/// The text that an event has besides its name.
+pub fn text(event: &Event) -> Option<String> {
+    (event.kind.about().has_text && !event.kind.is_named_call()).then(|| event.text())
 }
 
 /// What an event happened to, such as `qp 0x11`; empty if its kind has none.
@@ -32,7 +36,7 @@ pub fn object(event: &Event) -> String {
 /// The fields in one line, with the text.
 pub fn line(event: &Event) -> String {
     let about = event.kind.about();
-    let is_call = about.name == "call";
+    let is_call = event.kind.is_named_call();
     let mut parts: Vec<String> = Vec::new();
     for (at, field) in about.fields.iter().enumerate() {
         let word = event.word(at);
@@ -43,9 +47,7 @@ pub fn line(event: &Event) -> String {
         let text = value(field.form, word);
         parts.push(if matches!(field.form, Form::Bytes | Form::Words(_) | Form::Named(_)) { text } else { format!("{} {text}", field.name.replace('_', " ")) });
     }
-    if about.has_text && !is_call {
-        parts.push(event.text());
-    }
+    parts.extend(text(event));
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
 }

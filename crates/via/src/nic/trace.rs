@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::handles::ViHandle;
 use crate::vi::{Vi, ViCounters};
 use crate::wire::{LinkId, LinkInfo, Wire};
+use bellwire_trace::turns::Turns;
 use bellwire_trace::{Kind, here};
 use std::fmt::Write;
 
@@ -69,9 +70,9 @@ struct SeenLink {
 pub(super) struct Tracer {
     /// By the VIs' indices.
     vis: Vec<Option<(ViHandle, Places)>>,
-    next_vi: usize,
+    vi_turns: Turns,
     links: Vec<SeenLink>,
-    next_link: usize,
+    link_turns: Turns,
     lost: u64,
     /// The NIC's number, in the events' objects.
     nic: u32,
@@ -85,7 +86,7 @@ fn object(nic: u32, of: usize) -> u32 {
 impl Tracer {
     /// Of the NIC of that number.
     pub(super) fn new(nic: u32) -> Self {
-        Self { vis: Vec::new(), next_vi: 0, links: Vec::new(), next_link: 0, lost: 0, nic }
+        Self { vis: Vec::new(), vi_turns: Turns::default(), links: Vec::new(), link_turns: Turns::default(), lost: 0, nic }
     }
 
     /// Notes what has changed since the last time.
@@ -97,10 +98,7 @@ impl Tracer {
     fn vis<W: Wire>(&mut self, engine: &Engine<W>) {
         let all = engine.vis.places();
         self.vis.resize(all.max(self.vis.len()), None);
-        let some = all.min(VIS_EACH);
-        for _ in 0..some {
-            let at = self.next_vi;
-            self.next_vi = if at + 1 >= all { 0 } else { at + 1 };
+        for at in self.vi_turns.take(all, VIS_EACH) {
             let Some(handle) = engine.vis.handle_at(at) else {
                 self.vis[at] = None;
                 continue;
@@ -130,10 +128,7 @@ impl Tracer {
             }
             self.links.retain(|seen| engine.links.iter().any(|l| l.id == seen.id));
         }
-        let all = engine.links.len();
-        for _ in 0..all.min(LINKS_EACH) {
-            let at = self.next_link.min(all - 1);
-            self.next_link = if at + 1 >= all { 0 } else { at + 1 };
+        for at in self.link_turns.take(engine.links.len(), LINKS_EACH) {
             self.link(engine.links[at].id, &engine.wire);
         }
     }

@@ -16,7 +16,7 @@ pub trait Link {
     /// Memory as this rung wants it for messages.
     ///
     /// # Errors
-    /// There is none left.
+    /// No memory is left.
     fn memory(&mut self, bytes: usize) -> Result<Rc<Block>, Error>;
 
     /// Begins to send a message, or goes on with it. `false`: there is no room now. After `true` it
