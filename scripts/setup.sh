@@ -12,7 +12,7 @@ packages="gcc g++ make pkg-config"
 welcome=
 case $goal in
     # The launchers under which jobs are tried.
-    test) packages="$packages strace iproute2 python3 gdb" welcome="clang-14 llvm-14-dev libclang-14-dev mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev slurmctld slurmd slurm-client libfabric-bin libfabric-dev python3-venv ibverbs-utils perftest qperf libibverbs-dev rdmacm-utils librdmacm-dev fio python3-pyverbs rdma-core infiniband-diags ucx-utils" ;;
+    test) packages="$packages strace iproute2 python3 gdb" welcome="clang-14 llvm-14-dev libclang-14-dev mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix-dev slurmctld slurmd slurm-client libfabric-bin libfabric-dev python3-venv ibverbs-utils perftest qperf libibverbs-dev rdmacm-utils librdmacm-dev fio python3-pyverbs rdma-core infiniband-diags ucx-utils tshark python3-scapy" ;;
     # For splitcc: this version and no other (docs/decisions/0019).
     splitc) packages="$packages clang-14 llvm-14-dev libclang-14-dev" ;;
     # The peers that `bellwire perf --compare` measures beside us.

@@ -85,6 +85,7 @@ lane_verbs() {
     part installed installed
     part agent     tests/agent/check.sh "$target/installed" "$target/tests-agent"
     part trace     tests/trace/check.sh "$target/installed" "$target/tests-trace"
+    part capture   tests/trace/capture.sh "$target/installed" "$target/tests-capture"
     part python    python/check.sh "$target/installed" "$target/tests-python"
     part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
     part rdma-cm   tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod env;
 mod found;
 mod info;
@@ -31,6 +32,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Capture(capture::Arguments),
     Env(env::Arguments),
     Info(info::Arguments),
     Key(key::Arguments),
@@ -61,6 +63,10 @@ fn main() -> ExitCode {
         return status;
     }
     let result = match Arguments::parse_from(words).command {
+        Command::Capture(arguments) => match capture::run(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Env(arguments) => env::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Key(arguments) => key::run(&arguments),

@@ -2,24 +2,24 @@
 //! `bellwire trace`: runs a program with its processes' calls, and what the engine does of them,
 //! noted with times, and shows that as a tree, as JSON, or in Perfetto's format.
 
-mod collect;
+pub mod collect;
 mod json;
 mod perfetto;
+pub mod program;
 mod show;
 mod tree;
 
 use self::collect::Collector;
+use self::program::{Folder, execute};
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use bellwire_report::output;
 use bellwire_trace::here;
@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
     let (over, is_over) = mpsc::channel::<()>();
-    let mut collector = Collector::new(&folder.path, arguments.limit);
+    let mut collector = Collector::new(folder.path(), arguments.limit);
     let collecting = std::thread::spawn(move || {
         // The end says which files still cannot be read.
         while is_over.recv_timeout(LOOKS) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -127,84 +127,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
         collector
     });
-    let status = execute(&arguments.program, &folder.path, arguments.bytes);
+    let status = execute(&arguments.program, |command: &mut Command| {
+        command.env(here::FOLDER, folder.path()).env(here::BYTES, arguments.bytes.to_string());
+    });
     drop(over);
     let collector = collecting.join().map_err(|_| "reading the trace failed")?;
     let shown = show(arguments, collector, Instead::Errors);
     let code = status?;
     shown.map(|()| code)
-}
-
-/// Where the threads' files are.
-struct Folder {
-    path: PathBuf,
-    stays: bool,
-}
-
-impl Folder {
-    fn make(keep: Option<&Path>) -> Result<Self, String> {
-        if let Some(keep) = keep {
-            std::fs::create_dir_all(keep).map_err(|e| format!("--keep {}: {e}", keep.display()))?;
-            let path = keep.canonicalize().map_err(|e| format!("--keep {}: {e}", keep.display()))?;
-            if std::fs::read_dir(&path).is_ok_and(|mut there| there.next().is_some()) {
-                return Err(format!("--keep {}: it is not empty", keep.display()));
-            }
-            return Ok(Self { path, stays: true });
-        }
-        // A name that is free, and nobody else's: the folder is made with it, for this user alone.
-        for n in 0..1000 {
-            let path = std::env::temp_dir().join(format!("bellwire-trace-{}-{n}", std::process::id()));
-            match std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path) {
-                Ok(()) => return Ok(Self { path, stays: false }),
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(format!("{}: {e}", path.display())),
-            }
-        }
-        Err(format!("no name is free in {}", std::env::temp_dir().display()))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if !self.stays {
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
-}
-
-/// Runs the program to its end. Signals of the terminal reach it by themselves, and do not end this
-/// command; others are passed on.
-fn execute(program: &[OsString], folder: &Path, bytes: u64) -> Result<ExitCode, String> {
-    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
-    let mut command = Command::new(name);
-    command.args(arguments).env(here::FOLDER, folder).env(here::BYTES, bytes.to_string());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(e) => {
-            eprintln!("bellwire: {}: {e}", name.display());
-            return Ok(ExitCode::from(if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }));
-        }
-    };
-    let pid = rustix::process::Pid::from_child(&child);
-    let handle = signals.handle();
-    let passing = std::thread::spawn(move || {
-        for signal in &mut signals {
-            // Those of the terminal, SIGINT and SIGQUIT, are the program's already.
-            if let (SIGTERM | SIGHUP, Some(signal)) = (signal, rustix::process::Signal::from_named_raw(signal)) {
-                let _ = rustix::process::kill_process(pid, signal);
-            }
-        }
-    });
-    let status = child.wait().map_err(|e| format!("waiting for the program: {e}"));
-    handle.close();
-    let _ = passing.join();
-    status.map(code_of)
-}
-
-fn code_of(status: ExitStatus) -> ExitCode {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 /// Where a trace goes without `-o`.

@@ -3,8 +3,8 @@
 //! whole ones at any time, also after the writer was killed.
 //!
 //! The file is mapped and shared, so what was written outlives the process. It begins with
-//! [`HEADER_BYTES`] of header: two counters, then bytes that the writer's owner fills once. Slots
-//! of four words follow, a power of two of them.
+//! [`HEADER_BYTES`] of header: two counters; a third for readers ([`TAKEN_AT`]); bytes that the
+//! writer's owner fills once. Slots of four words follow, a power of two of them.
 //!
 //! ```text
 //!  writer                                reader
@@ -33,6 +33,9 @@ pub const SLOT_WORDS: usize = 4;
 pub type Slot = [u64; SLOT_WORDS];
 /// Bytes before the first slot.
 pub const HEADER_BYTES: usize = 4096;
+/// Where in the header a reader writes the index of the next slot that it will read, at least 1, if
+/// the writer is to wait for it.
+pub const TAKEN_AT: usize = 16;
 /// Where in the header the owner's own bytes begin; the counters come before.
 pub const OWN_AT: usize = 64;
 /// Most slots that are written at once.
@@ -130,8 +133,8 @@ pub fn read<S: Source>(source: &mut S, since: u64) -> Result<(u64, Vec<Slot>), S
 
 #[cfg(not(loom))]
 mod file {
-    use super::{BATCH_MAX, Cells, HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, places};
-    use crate::atomic::AtomicU64;
+    use super::{BATCH_MAX, Cells, HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, TAKEN_AT, places};
+    use crate::atomic::{AtomicU64, Ordering};
     use crate::error::MemoryError;
     use core::ffi::c_void;
     use core::ptr::NonNull;
@@ -197,6 +200,33 @@ mod file {
             // SAFETY: L2: all of them, accessed as atomics alone.
             let slots = unsafe { core::slice::from_raw_parts(first.cast::<[AtomicU64; SLOT_WORDS]>(), self.slots) };
             Cells { head, begun, slots }
+        }
+
+        fn taken(&self) -> &AtomicU64 {
+            // SAFETY: L2: the third word of the header.
+            unsafe { &*self.base.as_ptr().add(TAKEN_AT).cast::<AtomicU64>() }
+        }
+
+        /// A reader who wants the writer to wait will come.
+        pub fn expect_reader(&self) {
+            // Relaxed: see `unread`.
+            let _ = self.taken().compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+
+        /// Slots that were written and that the reader who wants the writer to wait has not read; 0
+        /// if there is none.
+        #[inline]
+        pub fn unread(&self) -> u64 {
+            // Relaxed: it only says when to go on. Whether slots are whole, readers find out (L1).
+            match self.taken().load(Ordering::Relaxed) {
+                0 => 0,
+                taken => self.head.saturating_sub(taken),
+            }
+        }
+
+        /// Slots that there are.
+        pub fn capacity(&self) -> u64 {
+            self.slots as u64
         }
 
         /// Writes `count` slots, which a reader gets all or none of; beyond [`BATCH_MAX`] the rest

@@ -21,6 +21,8 @@ const WORDS_EACH: usize = 3;
 pub const REST_MAX: usize = (BATCH_MAX - 1) * WORDS_EACH;
 /// Most bytes of text.
 pub const TEXT_MAX: usize = REST_MAX * 8;
+/// Most bytes of an event that carries some (`here::note_bytes`), behind the number of them.
+pub const BYTES_EACH: usize = (REST_MAX - 1) * 8;
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +41,12 @@ impl Event {
     /// A field; 0 if it is missing.
     pub fn word(&self, at: usize) -> u64 {
         self.words.get(at).copied().unwrap_or(0)
+    }
+
+    /// The bytes behind the first three fields, of which the third is their number.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        let count = usize::try_from(self.word(2)).unwrap_or(usize::MAX);
+        self.words.iter().skip(3).flat_map(|w| w.to_le_bytes()).take(count)
     }
 
     /// The text behind the first two fields, made printable.

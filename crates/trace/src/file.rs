@@ -3,10 +3,9 @@
 //! bounded, texts made printable, events that make no sense counted.
 
 use crate::event::{Event, decode, printable};
-use crate::kinds::Kind;
-use crate::stamp::{Scale, Ticks, clocks, stamp, ticks};
-use bellwire_memory::event_log::{HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, Source, places, read};
-use std::collections::{BTreeSet, VecDeque};
+use crate::stamp::Ticks;
+use bellwire_memory::event_log::{HEADER_BYTES, OWN_AT, SLOT_WORDS, Slot, Source, TAKEN_AT, places, read};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -47,7 +46,7 @@ pub struct Head {
     pub thread: String,
 }
 
-fn text_of(path: &str) -> String {
+pub(crate) fn text_of(path: &str) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).unwrap_or_default()
 }
 
@@ -124,6 +123,19 @@ pub struct Thread {
     pub senseless: u64,
 }
 
+/// A part of a file.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// The events, oldest first.
+    pub events: Vec<Event>,
+    /// Slots that were read.
+    pub slots: u64,
+    /// Slots that were overwritten before they were read.
+    pub slots_lost: u64,
+    /// Slots that make no sense.
+    pub senseless: u64,
+}
+
 #[derive(Debug)]
 struct Slots {
     file: File,
@@ -183,7 +195,7 @@ impl Reader {
     /// It cannot be read, or is no such file (yet: its maker fills it after it has a name).
     pub fn open(path: &Path, keeps: usize) -> io::Result<Self> {
         let wrong = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
-        let file = File::open(path)?;
+        let file = File::options().read(true).write(true).open(path).or_else(|_| File::open(path))?;
         let mut bytes = vec![0; HEADER_BYTES - OWN_AT];
         file.read_exact_at(&mut bytes, OWN_AT as u64).map_err(|_| wrong("it is no trace: too short"))?;
         let head = Head::parse(&bytes).ok_or_else(|| wrong("it is no trace of this version"))?;
@@ -193,6 +205,15 @@ impl Reader {
         }
         let slots = Slots { file, count: head.slots };
         Ok(Self { head, slots, next: 0, kept: VecDeque::new(), keeps, lost: 0 })
+    }
+
+    /// Tells the writer how far this reader is. A writer that expects a reader waits when half of the
+    /// file was not read.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn say_taken(&self) -> io::Result<()> {
+        self.slots.file.write_all_at(&self.next.max(1).to_le_bytes(), TAKEN_AT as u64)
     }
 
     /// Reads what is new.
@@ -210,49 +231,30 @@ impl Reader {
         Ok(())
     }
 
+    /// The thread that wrote it.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// The part that was read since the last such call.
+    pub fn take(&mut self) -> Taken {
+        let slots = self.kept.len() as u64;
+        let (events, senseless) = decode(self.kept.make_contiguous());
+        self.kept.clear();
+        Taken { events, slots, slots_lost: core::mem::take(&mut self.lost), senseless }
+    }
+
     /// The events that were read.
     pub fn finish(mut self) -> Thread {
-        let (events, senseless) = decode(self.kept.make_contiguous());
-        Thread { head: self.head, events, slots_lost: self.lost, senseless }
+        let Taken { events, slots_lost, senseless, .. } = self.take();
+        Thread { head: self.head, events, slots_lost, senseless }
     }
-}
-
-/// Turns the stamps of all threads into nanoseconds since 1970, those of one boot of a host by one
-/// clock.
-///
-/// That clock is a line through the earliest and the latest pair of stamp and nanoseconds that its
-/// files have; the latest is now, if it is this boot.
-pub fn settle(threads: &mut [Thread]) {
-    let boots: BTreeSet<String> = threads.iter().map(|thread| thread.head.boot.clone()).collect();
-    for boot in boots {
-        let mut of_boot: Vec<&mut Thread> = threads.iter_mut().filter(|thread| thread.head.boot == boot).collect();
-        let Some(&(_, monotonic, of_day)) = of_boot.iter().map(|thread| &thread.head.made).min() else { continue };
-        let to_day = i128::from(of_day) - i128::from(monotonic);
-        let scale = scale(&boot, &of_boot);
-        for event in of_boot.iter_mut().flat_map(|thread| thread.events.iter_mut()) {
-            event.stamp = u64::try_from(i128::from(scale.nanoseconds(event.stamp)) + to_day).unwrap_or(0);
-        }
-    }
-}
-
-fn scale(boot: &str, threads: &[&mut Thread]) -> Scale {
-    if threads.iter().any(|thread| thread.head.ticks == Ticks::Nanoseconds) {
-        return Scale::NANOSECONDS;
-    }
-    let clocks_of = |thread: &Thread| thread.events.iter().filter(|e| e.kind == Kind::Clocks).map(|e| (e.stamp, e.word(0))).collect::<Vec<_>>();
-    let mut pairs: Vec<(u64, u64)> =
-        threads.iter().flat_map(|thread| clocks_of(thread).into_iter().chain([(thread.head.made.0, thread.head.made.1)])).collect();
-    if boot == text_of("/proc/sys/kernel/random/boot_id") && ticks() == Ticks::Processor {
-        pairs.push((stamp(Ticks::Processor), clocks().0));
-    }
-    pairs.sort_unstable();
-    // Without a second pair, the order is right and the distances are not.
-    Scale::of(&pairs).unwrap_or(Scale::NANOSECONDS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::Kind;
     use bellwire_memory::event_log::EventLog;
 
     fn head() -> Head {
@@ -332,6 +334,20 @@ mod tests {
             }
         }
         assert_eq!(stamps(reader), ((0..100).collect(), 0));
+    }
+
+    #[test]
+    fn a_reader_who_is_waited_for_says_how_far_he_is() {
+        let mut made = Made::new("waits");
+        let mut reader = Reader::open(&made.path, usize::MAX).unwrap();
+        (0..4).for_each(|n| made.note(n));
+        assert_eq!(made.log.unread(), 0, "nobody wants it");
+        made.log.expect_reader();
+        assert_eq!(made.log.unread(), 11);
+        reader.more().unwrap();
+        reader.say_taken().unwrap();
+        made.note(4);
+        assert_eq!(made.log.unread(), 3);
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //! have a file of their own, where frequent ones do not overwrite them. `BELLWIRE_TRACE_BYTES` is
 //! the size of a file. A file that cannot be made is said once on standard error, and the program
 //! goes on untraced.
+//!
+//! `BELLWIRE_CAPTURE=BYTES` has requests noted too, and the first so many bytes of each. With
+//! `BYTES,wait` a thread waits when the reader of its file is behind.
 
-use crate::event::{Draft, text_words};
+use crate::event::{BYTES_EACH, Draft, REST_MAX, text_words};
 use crate::file::{Head, NAME};
 use crate::kinds::Kind;
 use crate::stamp::{Ticks, clocks, stamp, ticks};
@@ -18,9 +21,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// The folder.
 pub const FOLDER: &str = "BELLWIRE_TRACE";
+/// Most bytes of a request that are noted.
+pub const CAPTURE: &str = "BELLWIRE_CAPTURE";
 /// Bytes of a thread's log.
 pub const BYTES: &str = "BELLWIRE_TRACE_BYTES";
 /// The same, unless it is set: 131,072 slots.
@@ -35,9 +41,33 @@ pub const BYTES_MAX: u64 = 1 << 30;
 const CLOCKS_FIRST: u64 = 1 << 20;
 const CLOCKS_MOST: u64 = 1 << 30;
 
+/// How long a reader may take for nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two looks at how far he is.
+const PAUSE: Duration = Duration::from_micros(20);
+
 struct Settings {
     folder: PathBuf,
     slots: usize,
+    capture: Option<Capture>,
+}
+
+/// The part of each request that is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Capture {
+    bytes: usize,
+    waits: bool,
+}
+
+impl Capture {
+    fn parse(text: &str) -> Option<Self> {
+        let (bytes, waits) = match text.split_once(',') {
+            None => (text, false),
+            Some((bytes, "wait")) => (bytes, true),
+            Some(_) => return None,
+        };
+        Some(Self { bytes: bytes.parse().ok()?, waits })
+    }
 }
 
 fn settings() -> Option<&'static Settings> {
@@ -45,6 +75,13 @@ fn settings() -> Option<&'static Settings> {
     SETTINGS
         .get_or_init(|| {
             let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty())?;
+            let capture = std::env::var(CAPTURE).ok().and_then(|text| {
+                let capture = Capture::parse(&text);
+                if capture.is_none() {
+                    eprintln!("bellwire: {CAPTURE}={text} is no number of bytes, with or without \",wait\"; no requests are captured");
+                }
+                capture
+            });
             let bytes = match std::env::var(BYTES) {
                 Ok(text) => text.parse().ok().filter(|bytes| (BYTES_MIN..=BYTES_MAX).contains(bytes)).unwrap_or_else(|| {
                     eprintln!("bellwire: {BYTES}={text} is no number of bytes from {BYTES_MIN} to {BYTES_MAX}; it is {BYTES_DEFAULT}");
@@ -52,7 +89,7 @@ fn settings() -> Option<&'static Settings> {
                 }),
                 Err(_) => BYTES_DEFAULT,
             };
-            Some(Settings { folder: folder.into(), slots: bytes as usize / size_of::<Slot>() })
+            Some(Settings { folder: folder.into(), slots: bytes as usize / size_of::<Slot>(), capture })
         })
         .as_ref()
 }
@@ -60,6 +97,11 @@ fn settings() -> Option<&'static Settings> {
 /// Whether this process is traced.
 pub fn is_on() -> bool {
     settings().is_some()
+}
+
+/// How many bytes of each request are to be noted; `None`: requests are not captured.
+pub fn captures() -> Option<usize> {
+    settings()?.capture.map(|capture| capture.bytes)
 }
 
 /// The log of a thread.
@@ -73,6 +115,8 @@ struct ThreadLog {
     clocks_after: u64,
     empty_looks: u64,
     looked_first: u64,
+    /// The reader who is waited for did not go on: he was gone.
+    is_alone: bool,
 }
 
 /// The log of a thread, if it has one.
@@ -97,7 +141,17 @@ const RARE_SLOTS: usize = 1 << 13;
 fn open() -> Option<Box<ThreadLog>> {
     let ticks = ticks();
     let (log, stamp) = create(ticks, settings()?.slots)?;
-    Some(Box::new(ThreadLog { log, rare: None, ticks, mark: ForkMark::new(), clocks_at: stamp, clocks_after: CLOCKS_FIRST, empty_looks: 0, looked_first: 0 }))
+    Some(Box::new(ThreadLog {
+        log,
+        rare: None,
+        ticks,
+        mark: ForkMark::new(),
+        clocks_at: stamp,
+        clocks_after: CLOCKS_FIRST,
+        empty_looks: 0,
+        looked_first: 0,
+        is_alone: false,
+    }))
 }
 
 /// Makes a file for the calling thread; with it the stamp of now.
@@ -112,7 +166,12 @@ fn create(ticks: Ticks, slots: usize) -> Option<(EventLog, u64)> {
         .map_err(|e| e.to_string())
         .and_then(|file| EventLog::create(&file, slots, &head.to_bytes()).map_err(|e| e.to_string()));
     match made {
-        Ok(log) => Some((log, stamp)),
+        Ok(log) => {
+            if settings()?.capture.is_some_and(|capture| capture.waits) {
+                log.expect_reader();
+            }
+            Some((log, stamp))
+        }
         Err(why) => {
             let _ = std::fs::remove_file(&path);
             // Relaxed: only says whether it was said.
@@ -147,6 +206,25 @@ impl ThreadLog {
     fn write_empty_looks(&mut self) {
         let count = core::mem::take(&mut self.empty_looks);
         self.write(&Draft { stamp: self.looked_first, kind: Kind::EmptyLooks, object: 0, fields: [count, 0], rest: &[] });
+    }
+
+    /// Waits until a reader who wants that has read so much that the rest of the log is half of it.
+    fn wait_for_reader(&mut self) {
+        let room = self.log.capacity() / 2;
+        let mut unread = self.log.unread();
+        if unread <= room {
+            self.is_alone = false;
+            return;
+        }
+        let mut since = Instant::now();
+        while unread > room && !self.is_alone {
+            std::thread::sleep(PAUSE);
+            let now = self.log.unread();
+            if now != unread {
+                (unread, since) = (now, Instant::now());
+            }
+            self.is_alone = since.elapsed() > PATIENCE;
+        }
     }
 
     #[cold]
@@ -219,6 +297,26 @@ pub fn note_text(kind: Kind, object: u32, fields: [u64; 2], text: &str) {
     with(|log| log.note(kind, object, fields, &text_words(text)));
 }
 
+/// Notes bytes, as events of [`BYTES_EACH`] bytes, the last with fewer. Each event has `name`, the
+/// offset of its first byte, counted from `offset`, and their number. A thread whose reader is
+/// behind, and is to be waited for, waits here.
+pub fn note_bytes(kind: Kind, object: u32, name: u64, offset: u64, bytes: &[u8]) {
+    for (n, chunk) in bytes.chunks(BYTES_EACH).enumerate() {
+        let mut words = [0; REST_MAX];
+        words[0] = chunk.len() as u64;
+        for (word, bytes) in words[1..].iter_mut().zip(chunk.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_le_bytes(whole);
+        }
+        let at = offset + (n * BYTES_EACH) as u64;
+        with(|log| {
+            log.wait_for_reader();
+            log.note(kind, object, [name, at], &words[..1 + chunk.len().div_ceil(8)]);
+        });
+    }
+}
+
 /// A look has found nothing: counted, and told with the next event.
 #[inline]
 pub fn note_empty_look() {
@@ -228,4 +326,18 @@ pub fn note_empty_look() {
         }
         log.empty_looks += 1;
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_captured() {
+        assert_eq!(Capture::parse("100"), Some(Capture { bytes: 100, waits: false }));
+        assert_eq!(Capture::parse("0,wait"), Some(Capture { bytes: 0, waits: true }));
+        for wrong in ["", ",wait", "1,", "1,Wait", "-1", "all"] {
+            assert_eq!(Capture::parse(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -41,11 +41,13 @@ pub enum Layer {
     Engine,
     /// Links between NICs.
     Links,
+    /// Packets: what a capture is made of.
+    Packets,
 }
 
 impl Layer {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Trace, Self::Calls, Self::Pairs, Self::Engine, Self::Links];
+    pub const ALL: [Self; 6] = [Self::Trace, Self::Calls, Self::Pairs, Self::Engine, Self::Links, Self::Packets];
 
     /// Its name, as `--layers` has it.
     pub const fn name(self) -> &'static str {
@@ -55,6 +57,7 @@ impl Layer {
             Self::Pairs => "pairs",
             Self::Engine => "engine",
             Self::Links => "links",
+            Self::Packets => "packets",
         }
     }
 }
@@ -79,7 +82,7 @@ impl Kind {
     /// Whether it is rare: such events have a log of their own, where frequent ones do not
     /// overwrite them.
     pub const fn is_rare(self) -> bool {
-        matches!(self, Self::Call | Self::CallEnd | Self::PairState | Self::ViState | Self::LinkUp | Self::LinkLost)
+        matches!(self, Self::Call | Self::CallEnd | Self::PairState | Self::ViState | Self::LinkUp | Self::LinkLost | Self::Path)
     }
 }
 
@@ -151,6 +154,7 @@ const STATUSES: &[&str] = &[
     "RESP_TIMEOUT_ERR",
     "GENERAL_ERR",
 ];
+const SERVICES: &[(u64, &str)] = &[(2, "RC"), (3, "UC"), (4, "UD"), (9, "XRC send"), (10, "XRC receive")];
 const PAIR_STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
 
 macro_rules! kinds {
@@ -258,6 +262,24 @@ kinds! {
     Dropped = 59 "dropped" Engine Moment "vi" [messages: Number];
     /// A VI's state has changed; the text says why, if there is a reason.
     ViState = 60 "state" Engine Moment "vi" [state: Words(STATES), link: Hexadecimal] text;
+
+    /// Where the requests of a queue pair that follow go: GIDs in two words each. Of datagrams each
+    /// says so itself.
+    Path = 96 "path" Packets Moment "qp" [service: Named(SERVICES), mtu: Bytes, peer: Hexadecimal, gid: Hexadecimal, gid_low: Hexadecimal, peer_gid: Hexadecimal, peer_gid_low: Hexadecimal];
+    /// A request that was posted, with the number of its first packet (PSN); the last fields are
+    /// those of a datagram.
+    Request = 97 "request" Packets Moment "qp" [psn: Number, bytes: Bytes, opcode: Words(REQUESTS), flags: Hexadecimal, wr_id: Hexadecimal, remote_address: Hexadecimal, rkey: Hexadecimal, immediate: Hexadecimal, operand: Hexadecimal, compare: Hexadecimal, to_qp: Hexadecimal, qkey: Hexadecimal, to_gid: Hexadecimal, to_gid_low: Hexadecimal];
+    /// Bytes of the request of that number, from that offset on.
+    RequestBytes = 98 "request bytes" Packets Moment "qp" [psn: Number, offset: Number, bytes: Bytes];
+    /// The request has left.
+    RequestLeft = 99 "request left" Packets Moment "qp" [psn: Number];
+    /// The peer has not taken the request, which leaves again: it has no receive (and says with
+    /// which timer to wait), or there is nobody.
+    RequestRefused = 100 "request refused" Packets Moment "qp" [psn: Number, timer: Number, is_nobody: Number];
+    /// Bytes that have come back, from that offset on.
+    AnswerBytes = 101 "answer bytes" Packets Moment "qp" [psn: Number, offset: Number, bytes: Bytes];
+    /// The request is complete.
+    Answered = 102 "answered" Packets Moment "qp" [psn: Number, status: Words(STATUSES)];
 
     /// A link to another NIC is there; the text says by which wire, and why.
     LinkUp = 80 "link" Links Moment "link" [peer_pid: Number, mapped: Number] text;

@@ -12,6 +12,7 @@
 //! | time stamps, and what they are in nanoseconds | [`stamp`] |
 //! | which of many objects are compared this time | [`turns`] |
 //! | the file of a thread, read with care | [`mod@file`] |
+//! | one clock for the files of all threads | [`timeline`] |
 //!
 //! Nothing here costs a program that is not traced: layers ask [`here::is_on`] when a NIC or a
 //! context is opened, and then have what they do watched (`bellwire_memory::token`), or other
@@ -25,6 +26,7 @@ pub mod file;
 pub mod here;
 pub mod kinds;
 pub mod stamp;
+pub mod timeline;
 pub mod turns;
 
 pub use event::Event;

@@ -59,10 +59,14 @@ impl Core {
             Code::Invalid => return self.fail_send(engine, head.to, index, WcStatus::RemoteInvalid),
             Code::Operation => return self.fail_send(engine, head.to, index, WcStatus::RemoteOperation),
         };
+        let begun = qp.left + usize::from(qp.part != 0);
         qp.go_back(index);
         qp.pause = now + pause;
         let at = qp.pause;
         self.timers.insert((at, head.to));
+        if self.is_witnessed {
+            self.capture_refusal(head.to, begun, index, (code == Code::NotReady).then_some(timer));
+        }
         self.timeouts(engine);
     }
 

@@ -9,6 +9,7 @@
 //!   connected to (datagrams: from anybody who knows the key).
 
 use crate::armed::ArmedQueues;
+use crate::captured::Captured;
 use crate::channel::Channel;
 use crate::connection::{Connection, ConnectionId};
 use crate::domains::Domains;
@@ -106,6 +107,10 @@ pub(crate) struct Core {
     pub strict: Option<Box<Strict>>,
     /// What a trace saw last.
     pub observed: Observed,
+    /// What a capture knows of the queue pairs.
+    pub captured: Option<Box<Captured>>,
+    /// The strict mode or a capture sees requests begin and end.
+    pub is_witnessed: bool,
 }
 
 impl Core {
@@ -148,6 +153,8 @@ impl Core {
             struck: None,
             strict: None,
             observed: Observed::default(),
+            captured: None,
+            is_witnessed: false,
         }
     }
 

@@ -42,8 +42,8 @@ impl Core {
         let is_drained = qp.begun != 0 && qp.drains_one();
         let is_told = qp.is_told(&send, status);
         let (cq, completion) = (qp.init.send_cq, qp.completion(&send, status));
-        if self.strict.is_some() {
-            self.saw_end(number, &send, status, is_told);
+        if self.is_witnessed {
+            self.witness_end(number, &send, status, is_told);
         }
         if is_told {
             self.complete(cq, completion, false);

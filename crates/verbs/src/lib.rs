@@ -25,6 +25,7 @@
 //! | `arrive.rs`, `serve.rs`, `reach.rs`, `answers.rs` | packets that arrive: checked; requests carried out; the memory that they name; answers to ours |
 //! | `fates.rs`, `struck.rs` | a plan of faults on purpose; how they strike |
 //! | `watch.rs`, `strict.rs`, `rule.rs` | the notes of the strict mode; broken rules seen; the rules and reports |
+//! | `witness.rs`, `captured.rs`, `capture.rs` | the witnesses of requests; a capture knows and tells this of them |
 //! | `leave.rs` | packets that wait to leave |
 //! | `cm.rs` | connection management: its links, services and time |
 //! | `joined.rs`, `groups.rs` | the groups of a device; multicast |
@@ -35,6 +36,8 @@ mod answers;
 mod armed;
 mod arrive;
 mod binding;
+mod capture;
+mod captured;
 mod channel;
 mod cm;
 mod connection;
@@ -82,6 +85,7 @@ mod tracing;
 mod types;
 mod watch;
 mod windows;
+mod witness;
 mod xrc;
 
 pub use self::core::AsyncEvent;

@@ -16,6 +16,7 @@ use crate::short::ShortSend;
 use crate::types::{AsyncKind, Error, Gid, QpState, SendFlags, Sge};
 use bellwire_faults::FaultPlan;
 use bellwire_peer::Station;
+use bellwire_trace::here;
 use bellwire_via::nic::{Adoption, NicConfig};
 use bellwire_via::wire::Purpose;
 use bellwire_via::wire::shm::ProtectionMode;
@@ -90,6 +91,9 @@ impl Port {
             }
             if let Some(reporter) = reporter {
                 core.be_strict(reporter);
+            }
+            if let Some(snap) = here::captures() {
+                core.be_captured(snap);
             }
             Ok(core)
         });

@@ -127,6 +127,9 @@ impl Core {
 impl<W: Wire> Machine<W> for Core {
     fn trace(&mut self) {
         self.observed.look(&self.qps);
+        if let Some(captured) = &mut self.captured {
+            captured.look(&self.qps);
+        }
     }
 
     fn step(&mut self, engine: &mut Engine<W>, now: Instant) -> bool {

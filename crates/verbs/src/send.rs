@@ -70,8 +70,8 @@ impl Core {
         let send = accepted?;
         self.posts = self.posts.wrapping_add(1);
         self.qp(number).ok_or(Error::Invalid)?.sends.push_back(send);
-        if self.strict.is_some() {
-            self.saw_post(number);
+        if self.is_witnessed {
+            self.witness_post(number);
         }
         match state {
             QpState::Rts => {

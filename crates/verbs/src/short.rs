@@ -133,7 +133,7 @@ impl Qp {
 impl Core {
     #[inline(always)]
     pub(crate) fn goes_short_ways(&self) -> bool {
-        !self.long_ways && !self.is_closed && self.strict.is_none() && self.struck.is_none()
+        !self.long_ways && !self.is_closed && !self.is_witnessed && self.struck.is_none()
     }
 
     /// Posts a receive of one piece. `false`: nothing is done.

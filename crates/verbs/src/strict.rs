@@ -75,6 +75,7 @@ impl Core {
     /// From now on what is against the rules is reported.
     pub(crate) fn be_strict(&mut self, reporter: Reporter) {
         self.strict = Some(Box::new(Strict { reporter, seen: BTreeMap::new() }));
+        self.is_witnessed = true;
     }
 
     /// Reports what `what` says, if it says something.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bellwire_trace::event::Slot;
-use bellwire_trace::file::{self, Reader, Thread};
+use bellwire_trace::file::{self, Head, Reader, Taken, Thread};
 use bellwire_trace::kinds::{Layer, Shape};
+use bellwire_trace::timeline;
 use bellwire_trace::{Event, Kind};
 
 /// Most files read.
@@ -62,6 +63,19 @@ impl Collector {
         Ok(complaints)
     }
 
+    /// Has writers of much wait for this collector, which goes on looking.
+    pub fn be_waited_for(&self) {
+        for reader in self.readers.values() {
+            // A file that may not be written is one whose writer does not wait.
+            let _ = reader.say_taken();
+        }
+    }
+
+    /// The events that were read since the last such call, with the heads of their files.
+    pub fn take(&mut self) -> Vec<(Head, Taken)> {
+        self.readers.values_mut().map(|reader| (reader.head().clone(), reader.take())).collect()
+    }
+
     /// All that was read, with a last look.
     ///
     /// # Errors
@@ -69,7 +83,7 @@ impl Collector {
     pub fn finish(mut self, layers: &[Layer]) -> Result<Trace, String> {
         let mut trace = Trace { threads: Vec::new(), began: 0, complaints: self.look()? };
         let mut files: Vec<Thread> = self.readers.into_values().map(Reader::finish).collect();
-        file::settle(&mut files);
+        timeline::settle(&mut files);
         for mut thread in files {
             thread.events.retain(|event| is_shown(event, layers));
             add(&mut trace.threads, thread);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire capture`: runs a program and writes what its queue pairs exchange as packets of RoCE
+//! v2, which Wireshark reads; also what never leaves the host.
+
+mod pcapng;
+mod requests;
+mod roce;
+mod stream;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::Args;
+
+use bellwire_report::output;
+use bellwire_trace::here;
+
+use self::stream::Stream;
+use crate::trace::collect::Collector;
+use crate::trace::program::{Folder, execute};
+
+const LONG_ABOUT: &str = "\
+Runs a program and writes what its queue pairs (libibverbs) exchange into a file of Wireshark's format, as the packets of RoCE v2 that RDMA devices would have sent, while it runs. \
+Also what goes through shared memory is there, and what a process does in the memory of another one. Processes that the program starts on this host are captured as well, also under bellwire run, mpiexec and mpirun.
+
+Each request is captured by the process that posts it, with what was answered: it is there once, whether one side is captured or both. \
+Its packets have the time at which it left, the answers that at which the process knew of them; what a receiver refused leaves again with the same numbers (PSN).
+
+Requests of a captured program go the longer ways through the library, and a program that sends faster than the packets are written waits, so it is slower. With --drop it does not wait; what is lost then is counted.";
+
+const AFTER_HELP: &str = "\
+Examples:
+  bellwire capture -o x.pcapng bellwire run --verbs -n 2 ./program
+  bellwire capture -o - ibv_rc_pingpong | wireshark -k -i -
+  tshark -r x.pcapng -Y infiniband
+  bellwire capture --snap 64 -o x.pcapng mpiexec -n 2 ./program
+  bellwire capture --keep events -o x.pcapng ./program; bellwire capture --read events -o y.pcapng
+
+Environment:
+  BELLWIRE_TRACE=DIR with BELLWIRE_CAPTURE=BYTES does the same to a program that is started in another way (on other hosts, say): its events go to DIR, and --read makes packets of them.
+
+Exit status:
+  that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the file cannot be written; 2 if the arguments were wrong.";
+
+/// Time between two looks at what a running program has noted.
+const LOOKS: Duration = Duration::from_millis(20);
+
+/// Run a program and write what its queue pairs exchange as packets that Wireshark reads
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// The file; - for standard output, where the packets appear while the program runs, and what
+    /// it prints goes to standard error instead
+    #[arg(short, long, value_name = "FILE", value_parser = output::file_to_write)]
+    output: PathBuf,
+
+    /// Most bytes of a message that are captured
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    snap: u64,
+
+    /// Rather lose packets than have a program wait that sends faster than they are written
+    #[arg(long)]
+    drop: bool,
+
+    /// Bytes of each thread's file, which this command reads while the program runs
+    #[arg(long, value_name = "BYTES", default_value_t = 4 * here::BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(here::BYTES_MIN..=here::BYTES_MAX))]
+    bytes: u64,
+
+    /// Leave the threads' files in this folder, which must not be there or be empty
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+
+    /// Run nothing: make packets of what is in a folder of --keep or BELLWIRE_TRACE
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "program", "bytes", "snap", "drop"])]
+    read: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "read", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Runs the program and writes its packets.
+///
+/// # Errors
+/// A sentence.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let to_output = arguments.output == Path::new("-");
+    let file: Box<dyn Write + Send> =
+        if to_output { Box::new(io::stdout()) } else { Box::new(File::create(&arguments.output).map_err(|e| wrong(arguments, &e))?) };
+    let file = BufWriter::with_capacity(1 << 18, file);
+    if let Some(folder) = &arguments.read {
+        let stream = Stream::new(Collector::new(folder, u64::MAX), file, false).and_then(Stream::finish);
+        stream.map_err(|e| wrong(arguments, &e))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = Folder::make(arguments.keep.as_deref())?;
+    let mut stream = Stream::new(Collector::new(folder.path(), u64::MAX), file, !arguments.drop).map_err(|e| wrong(arguments, &e))?;
+    let (over, is_over) = mpsc::channel::<()>();
+    let writing = std::thread::spawn(move || {
+        let mut wait = LOOKS;
+        while is_over.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
+            wait = if stream.look()? { Duration::ZERO } else { LOOKS };
+        }
+        stream.finish()
+    });
+    let status = execute(&arguments.program, |command: &mut Command| {
+        command
+            .env(here::FOLDER, folder.path())
+            .env(here::BYTES, arguments.bytes.to_string())
+            .env(here::CAPTURE, format!("{}{}", arguments.snap, if arguments.drop { "" } else { ",wait" }));
+        if to_output {
+            command.stdout(Stdio::from(io::stderr()));
+        }
+    });
+    drop(over);
+    let written = writing.join().map_err(|_| "writing the packets failed")?;
+    let code = status?;
+    match written {
+        // A reader that closes the pipe early has seen enough.
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(wrong(arguments, &e)),
+        _ => Ok(code),
+    }
+}
+
+fn wrong(arguments: &Arguments, why: &io::Error) -> String {
+    format!("{}: {why}", arguments.output.display())
+}

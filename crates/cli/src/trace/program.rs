@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program that is traced, and the folder of its threads' files.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+/// Where the threads' files are.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    stays: bool,
+}
+
+impl Folder {
+    /// A folder of that name, which must not be there or be empty, and stays; or one that goes with
+    /// this value.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn make(keep: Option<&Path>) -> Result<Self, String> {
+        if let Some(keep) = keep {
+            std::fs::create_dir_all(keep).map_err(|e| format!("--keep {}: {e}", keep.display()))?;
+            let path = keep.canonicalize().map_err(|e| format!("--keep {}: {e}", keep.display()))?;
+            if std::fs::read_dir(&path).is_ok_and(|mut there| there.next().is_some()) {
+                return Err(format!("--keep {}: it is not empty", keep.display()));
+            }
+            return Ok(Self { path, stays: true });
+        }
+        // A name that is free, and nobody else's: the folder is made with it, for this user alone.
+        for n in 0..1000 {
+            let path = std::env::temp_dir().join(format!("bellwire-trace-{}-{n}", std::process::id()));
+            match std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path) {
+                Ok(()) => return Ok(Self { path, stays: false }),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(format!("{}: {e}", path.display())),
+            }
+        }
+        Err(format!("no name is free in {}", std::env::temp_dir().display()))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.stays {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Runs the program to its end, prepared by `prepare`. Signals of the terminal reach it by
+/// themselves, and do not end this command; others are passed on.
+///
+/// # Errors
+/// A sentence.
+pub fn execute(program: &[OsString], prepare: impl FnOnce(&mut Command)) -> Result<ExitCode, String> {
+    let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    prepare(&mut command);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) => {
+            eprintln!("bellwire: {}: {e}", name.display());
+            return Ok(ExitCode::from(if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }));
+        }
+    };
+    let pid = rustix::process::Pid::from_child(&child);
+    let handle = signals.handle();
+    let passing = std::thread::spawn(move || {
+        for signal in &mut signals {
+            // Those of the terminal, SIGINT and SIGQUIT, are the program's already.
+            if let (SIGTERM | SIGHUP, Some(signal)) = (signal, rustix::process::Signal::from_named_raw(signal)) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    });
+    let status = child.wait().map_err(|e| format!("waiting for the program: {e}"));
+    handle.close();
+    let _ = passing.join();
+    status.map(code_of)
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One clock for all files: stamps as nanoseconds since 1970. Those of one boot of a host lie on a
+//! line through the earliest and the latest pair of stamp and nanoseconds that its files have; the
+//! latest is now, if it is this boot.
+
+use crate::event::Event;
+use crate::file::{Head, Thread, text_of};
+use crate::kinds::Kind;
+use crate::stamp::{Scale, Ticks, clocks, stamp, ticks};
+use std::collections::BTreeMap;
+
+/// What the files of a boot say of its clocks.
+#[derive(Debug)]
+struct Boot {
+    /// Stamps are nanoseconds.
+    is_plain: bool,
+    /// Of the file that was made first: stamp, monotonic clock, time of day.
+    made: (u64, u64, u64),
+    earliest: (u64, u64),
+    latest: (u64, u64),
+    is_this: bool,
+}
+
+/// The clocks of all boots.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    boots: BTreeMap<String, Boot>,
+}
+
+/// Turns the stamps of a boot into nanoseconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    scale: Scale,
+    to_day: i128,
+}
+
+impl Line {
+    /// Of a stamp.
+    pub fn of_day(&self, stamp: u64) -> u64 {
+        u64::try_from(i128::from(self.scale.nanoseconds(stamp)) + self.to_day).unwrap_or(0)
+    }
+}
+
+impl Timeline {
+    /// Adds what the head of a file says.
+    pub fn add(&mut self, head: &Head) {
+        let pair = (head.made.0, head.made.1);
+        let boot = self.boots.entry(head.boot.clone()).or_insert_with(|| Boot {
+            is_plain: false,
+            made: head.made,
+            earliest: pair,
+            latest: pair,
+            is_this: head.boot == text_of("/proc/sys/kernel/random/boot_id") && ticks() == Ticks::Processor,
+        });
+        boot.is_plain |= head.ticks == Ticks::Nanoseconds;
+        boot.made = boot.made.min(head.made);
+        boot.pair(pair);
+    }
+
+    /// Adds what an event of that file says.
+    pub fn note(&mut self, head: &Head, event: &Event) {
+        if let (Kind::Clocks, Some(boot)) = (event.kind, self.boots.get_mut(&head.boot)) {
+            boot.pair((event.stamp, event.word(0)));
+        }
+    }
+
+    /// The clock of a boot whose files were added.
+    pub fn line(&self, boot: &str) -> Option<Line> {
+        let boot = self.boots.get(boot)?;
+        let latest = if boot.is_this { boot.latest.max((stamp(Ticks::Processor), clocks().0)) } else { boot.latest };
+        // Without a second pair, the order is right and the distances are not.
+        let scale = if boot.is_plain { Scale::NANOSECONDS } else { Scale::of(&[boot.earliest, latest]).unwrap_or(Scale::NANOSECONDS) };
+        Some(Line { scale, to_day: i128::from(boot.made.2) - i128::from(boot.made.1) })
+    }
+}
+
+impl Boot {
+    fn pair(&mut self, pair: (u64, u64)) {
+        self.earliest = self.earliest.min(pair);
+        self.latest = self.latest.max(pair);
+    }
+}
+
+/// Turns the stamps of all threads into nanoseconds since 1970.
+pub fn settle(threads: &mut [Thread]) {
+    let mut timeline = Timeline::default();
+    for thread in threads.iter() {
+        timeline.add(&thread.head);
+        thread.events.iter().for_each(|event| timeline.note(&thread.head, event));
+    }
+    let mut lines: BTreeMap<String, Option<Line>> = BTreeMap::new();
+    for thread in threads {
+        let line = lines.entry(thread.head.boot.clone()).or_insert_with(|| timeline.line(&thread.head.boot));
+        if let Some(line) = line {
+            thread.events.iter_mut().for_each(|event| event.stamp = line.of_day(event.stamp));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(boot: &str, made: (u64, u64, u64), events: &[(u64, Kind, u64)]) -> Thread {
+        let text = |t: &str| t.to_owned();
+        let head = Head { pid: 1, tid: 1, ticks: Ticks::Processor, made, slots: 32, boot: text(boot), host: text("h"), program: text("p"), thread: text("t") };
+        let events = events.iter().map(|&(stamp, kind, word)| Event { stamp, kind, object: 0, words: vec![word, 0] }).collect();
+        Thread { head, events, slots_lost: 0, senseless: 0 }
+    }
+
+    #[test]
+    fn files_of_a_boot_share_a_clock() {
+        let mut threads = [
+            thread("a", (1000, 500, 10_500), &[(1000, Kind::Sent, 0), (3000, Kind::Clocks, 1500)]),
+            thread("a", (2000, 1000, 99_999), &[(2500, Kind::Sent, 0)]),
+            // No second pair: ticks count as nanoseconds.
+            thread("b", (7, 70, 170), &[(8, Kind::Sent, 0)]),
+        ];
+        settle(&mut threads);
+        let stamps: Vec<Vec<u64>> = threads.iter().map(|thread| thread.events.iter().map(|event| event.stamp).collect()).collect();
+        assert_eq!(stamps, [vec![10_500, 11_500], vec![11_250], vec![108]]);
+    }
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT OR Apache-2.0 This captures programs of libibverbs by
+# `bellwire capture`, and reads the files by code of its own, by tshark and by scapy.
+# tests/trace/capture.sh PREFIX OUT PREFIX is where `make install` put everything.
+set -u
+prefix=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+here=$(cd "$(dirname "$0")" && pwd)
+bellwire=$prefix/bin/bellwire
+unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE BELLWIRE_TRACE BELLWIRE_TRACE_BYTES BELLWIRE_CAPTURE LD_PRELOAD
+passed=0 failed=0 patience=120
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED $*"; }
+skip() { echo "SKIPPED $*"; }
+holds() { # arguments of capture.py: so it is
+    local said
+    if said=$(timeout $patience python3 "$here/capture.py" "$@" 2>&1); then ok; else bad "$(tail -n 3 <<<"$said")"; fi
+}
+has_tshark=$(command -v tshark)
+[ -n "$has_tshark" ] || skip "reading captures by tshark: it is not there"
+# It guesses at protocols of the messages, NFS over RDMA for example, and takes other programs' for
+# malformed ones of these.
+no_guesses=$(tshark -G heuristic-decodes 2>/dev/null | awk '$1 ~ /^infiniband/ && $2 != "ethertype" { print "--disable-protocol", $2 }' | sort -u)
+[ -z "$no_guesses" ] || no_guesses="$no_guesses --disable-heuristic eth_over_ib"
+# Debian's python3 is the one that has Debian's scapy.
+scapy=/usr/bin/python3
+"$scapy" -c 'import scapy.contrib.roce' 2>/dev/null || { scapy='' && skip "checksums by scapy: it is not there"; }
+readable() { # file: tshark finds a packet of RoCE in each, and nothing malformed
+    [ -n "$has_tshark" ] || return
+    local all right
+    # shellcheck disable=SC2086
+    all=$(tshark -r "$1" $no_guesses -T fields -e infiniband.bth.psn 2>/dev/null)
+    right=$(grep -c . <<<"$all")
+    if [ "$right" -gt 0 ] && ! grep -q '^$' <<<"$all"; then ok; else bad "$1: tshark finds $right packets of RoCE"; fi
+    # shellcheck disable=SC2086
+    all=$(tshark -r "$1" $no_guesses -Y '_ws.malformed || _ws.expert.severity >= error' 2>&1 | grep -v 'Running as user')
+    if [ -z "$all" ]; then ok; else bad "$1 by tshark: $(head -n 3 <<<"$all")"; fi
+}
+checksums() { [ -z "$scapy" ] || { if "$scapy" "$here/capture.py" scapy "$1"; then ok; else bad "$1 by scapy"; fi; }; }
+# Two processes of a program: the client is tried again until the server listens.
+cat >"$out/both" <<'EOF'
+#!/bin/sh
+"$@" &
+server=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    "$@" 127.0.0.1 && wait $server && exit 0
+    kill -0 $server 2>/dev/null || exit 1
+    sleep 0.$i
+done
+kill $server
+exit 1
+EOF
+chmod +x "$out/both"
+cd "$out" || exit 1
+captured() { # name, program ..: the file is name.pcapng, what the program said name.log
+    local name=$1
+    shift
+    if timeout $patience "$bellwire" capture $more -o "$name.pcapng" "$bellwire" run --verbs "$@" >"$name.log" 2>&1; then ok; else bad "$name: $(tail -n 3 "$name.log")"; fi
+}
+more=
+if ! command -v ibv_rc_pingpong >/dev/null; then
+    skip "captures: no ibv_rc_pingpong (ibverbs-utils)"
+    exit 0
+fi
+free() { echo $((20000 + (RANDOM * 4 + $1) % 9000)); }
+
+# ---- numbers and opcodes are those of the program's requests
+captured pingpong ./both ibv_rc_pingpong -g 0 -n 50 -s 4096 -p "$(free 0)"
+holds whole pingpong.pcapng
+holds pingpong pingpong.pcapng pingpong.log
+holds count pingpong.pcapng RC_SEND_FIRST=100 RC_SEND_MIDDLE=200 RC_SEND_LAST=100
+readable pingpong.pcapng
+checksums pingpong.pcapng
+if [ -n "$has_tshark" ]; then
+    count=$(tshark -r pingpong.pcapng -Y 'infiniband.bth.opcode == 2' 2>/dev/null | wc -l)
+    if [ "$count" = 100 ]; then ok; else bad "tshark counts $count ends of messages, not 100"; fi
+fi
+
+# ---- each operation
+captured v6 env BELLWIRE_ADDRESS=::1 ./both ibv_rc_pingpong -g 0 -n 5 -s 100 -p "$(free 1)"
+holds whole v6.pcapng
+readable v6.pcapng
+if command -v ib_write_lat >/dev/null; then
+    each() { # name, opcodes, program ..
+        local name=$1 wanted=$2
+        shift 2
+        captured "$name" ./both "$@" -d bellwire0 -n 100 -p "$(free 2)"
+        holds whole "$name.pcapng"
+        # shellcheck disable=SC2086
+        holds count "$name.pcapng" $wanted
+        readable "$name.pcapng"
+    }
+    each write "RC_WRITE_FIRST=200 RC_WRITE_LAST=200" ib_write_lat -s 2000 -m 1024
+    each read "RC_READ_REQUEST=100 RC_READ_FIRST=100 RC_READ_MIDDLE=300 RC_READ_LAST=100" ib_read_lat -s 5000 -m 1024
+    each atomic "RC_FETCH_ADD=100 RC_ATOMIC_ACK=100" ib_atomic_lat -A FETCH_AND_ADD
+    each swap "RC_COMPARE_SWAP=100 RC_ATOMIC_ACK=100" ib_atomic_lat -A CMP_AND_SWAP
+    each datagram "UD_SEND_ONLY=200" ib_send_lat -c UD -s 999
+    each unreliable "UC_WRITE_FIRST=100 UC_WRITE_LAST=100 RC_ACK=0" ib_write_bw -c UC -s 5000 -m 4096
+
+    checksums read.pcapng
+    checksums datagram.pcapng
+
+    # ---- a program that sends faster than packets are written waits; with --drop it does not
+    more="--bytes 65536"
+    captured fast ./both ib_send_bw -d bellwire0 -n 100 -s 65536 -m 1024 -p "$(free 3)"
+    holds whole fast.pcapng
+    holds count fast.pcapng RC_SEND_FIRST=100 RC_SEND_MIDDLE=6200 RC_SEND_LAST=100
+    more="--bytes 65536 --drop"
+    captured dropped ./both ib_send_bw -d bellwire0 -n 100 -s 65536 -m 1024 -p "$(free 4)"
+    if grep -q 'events are lost' dropped.log; then ok; else bad "nothing is lost of what does not fit"; fi
+    more="--snap 100"
+    captured cut ./both ib_send_bw -d bellwire0 -n 100 -s 4096 -m 1024 -p "$(free 5)"
+    holds cut cut.pcapng
+    holds count cut.pcapng RC_SEND_FIRST=100 RC_SEND_MIDDLE=200 RC_SEND_LAST=100
+    more=
+else
+    skip "captures of perftest: it is not there"
+fi
+if command -v rping >/dev/null; then
+    captured rping sh -c 'rping -s -a 127.0.0.1 -p 9917 -C 5 -S 200 & for i in 1 2 3 4 5 6 7 8 9; do rping -c -a 127.0.0.1 -p 9917 -C 5 -S 200 && break; sleep 0.$i; done; wait'
+    holds whole rping.pcapng
+    holds count rping.pcapng RC_READ_REQUEST=5 RC_READ_ONLY=5 RC_WRITE_ONLY=5
+    readable rping.pcapng
+fi
+
+# ---- what is refused leaves again, by a seed the same each time
+export BELLWIRE_FAULTS=rnr=0.2:2,seed=7
+for n in 1 2; do captured again$n ./both ibv_rc_pingpong -g 0 -n 40 -s 100 -p "$(free $n)"; done
+unset BELLWIRE_FAULTS
+holds again again1.pcapng again2.pcapng
+readable again1.pcapng
+
+# ---- live: the program ends only when its first packet was read
+rm -f seen
+timeout $patience "$bellwire" capture -o - sh -c "'$bellwire' run --verbs ./both ibv_rc_pingpong -g 0 -n 5 -p $(free 6); until [ -e seen ]; do sleep 0.05; done" 2>live.log | { python3 "$here/capture.py" wait && touch seen && cat >/dev/null; }
+if [ "${PIPESTATUS[*]}" = "0 0" ]; then ok; else bad "a capture by a pipe: $(tail -n 3 live.log)"; fi
+
+# ---- the events of a program that was started in another way, and of one that is killed
+rm -rf events
+env BELLWIRE_TRACE="$out/events" BELLWIRE_CAPTURE=1000000 sh -c 'mkdir "$BELLWIRE_TRACE"; exec "$@"' - "$bellwire" run --verbs ./both ibv_rc_pingpong -g 0 -n 5 -p "$(free 7)" >other.log 2>&1
+if timeout $patience "$bellwire" capture --read events -o other.pcapng 2>>other.log; then ok; else bad "--read: $(tail -n 3 other.log)"; fi
+holds whole other.pcapng
+port=$(free 8)
+cat >killed <<EOF
+#!/bin/sh
+"$bellwire" run --verbs ibv_rc_pingpong -g 0 -n 10000000 -s 64 -p $port >/dev/null 2>&1 &
+server=\$!
+until "$bellwire" run --verbs ibv_rc_pingpong -g 0 -n 10000000 -s 64 -p $port 127.0.0.1 >client.log 2>&1 & client=\$!; sleep 0.5; kill -0 \$client 2>/dev/null; do :; done
+kill -9 \$client \$server
+wait
+EOF
+chmod +x killed
+timeout $patience "$bellwire" capture -o killed.pcapng ./killed >killed.log 2>&1
+holds whole killed.pcapng
+timeout $patience "$bellwire" capture -o status.pcapng sh -c 'exit 7' >/dev/null 2>&1
+if [ $? = 7 ]; then ok; else bad "the exit status"; fi
+if timeout $patience "$bellwire" capture -o nothing.pcapng true 2>&1 | grep -q 'no queue pair'; then ok; else bad "a capture of nothing"; fi
+
+# ---- MPI on UCX
+if command -v mpiexec.mpich >/dev/null && command -v mpicc.mpich >/dev/null; then
+    mpicc.mpich -O1 -w -o basics "$here/../mpi/basics.c"
+    export UCX_TLS=rc_v,ud_v,self UCX_WARN_UNUSED_ENV_VARS=n
+    captured mpi mpiexec.mpich -n 2 ./basics
+    unset UCX_TLS UCX_WARN_UNUSED_ENV_VARS
+    holds whole mpi.pcapng
+    readable mpi.pcapng
+    checksums mpi.pcapng
+else
+    skip "a capture of MPI: no MPICH"
+fi
+echo "$passed tests passed, $failed failed"
+[ "$failed" = 0 ]
