@@ -96,6 +96,7 @@ lane_verbs() {
     part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
     part engines   tests/stacks/engines.sh "$target/installed" "$target/tests-stacks"
     part rdma-ci   tests/stacks/ci.sh "$target/installed" "$target/tests-stacks"
+    part ci        ci/tests/check.sh "$target/installed" "$target/tests-ci"
     part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part splitcc-vis env PARTS=vis make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
@@ -166,6 +167,8 @@ if [ "$mode" = long ]; then
     part rpm-installed packaging/check-rpm.sh "$target/rpm" "$target/rpm-root"
     part tarball   env BUILD="$target/release" packaging/tarball.sh "$target/tarball"
     part tarball-installed packaging/check-tarball.sh "$target/tarball" "$target/tarball-logs"
+    part ci-long   env PACKAGES="$target/deb" ci/tests/check.sh "$target/installed" "$target/tests-ci" bookworm trixie
+    part ci-source ci/setup.sh --from source --devices 2 --prefix "$target/ci-source"
     part trace-long tests/trace/check.sh "$target/installed" "$target/tests-trace" long
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
