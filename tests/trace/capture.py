@@ -6,6 +6,7 @@ numbers, and what a program said of itself.
     capture.py count FILE OPCODE=N ..        so many packets of an opcode
     capture.py pingpong FILE LOG             the numbers are those that ibv_rc_pingpong printed
     capture.py again FILE OTHER              the same requests were refused and left again in both
+    capture.py udp FILE                      packets of NICs: each that is lost on purpose leaves again
     capture.py scapy FILE                    scapy has the same checksum for each packet (IPv4)
     capture.py wait                          reads a file on standard input until it has a packet
 """
@@ -43,7 +44,9 @@ def parse(interface, time, length, data, found):
     assert total == length, "the length of IP"
     ends = (data[12:16], data[16:20]) if ip == 20 else (data[8:24], data[24:40])
     port, size = struct.unpack_from(">HH", data, ip + 2)
-    assert port == 4791 and size == length - ip, "UDP"
+    assert size == length - ip, "UDP"
+    if port != 4791:
+        return None
     opcode, bits, key, qp, psn = struct.unpack_from(">BBHII", data, ip + 8)
     assert key == 0xffff and bits & 0x0f == 0, "the base header"
     return Packet(interface, time, found.get(2, b"\0")[0] == 2, length, data, found.get(1, b"").decode(), ip, *ends, opcode, bits >> 7, bits >> 4 & 3,
@@ -61,12 +64,35 @@ def packets(stream):
         elif kind == 6:
             interface, high, low, captured, length = struct.unpack_from("<IIIII", body)
             assert interface < len(seen) and captured <= length
-            yield parse(interface, high << 32 | low, length, body[20:20 + captured], options(body[20 + (captured + 3) // 4 * 4:]))
+            found = options(body[20 + (captured + 3) // 4 * 4:])
+            yield parse(interface, high << 32 | low, length, body[20:20 + captured], found), body[20:20 + captured], found.get(1, b"").decode()
 
 
 def read(name):
+    """The packets of RoCE."""
     with open(name, "rb") as stream:
-        return list(packets(stream))
+        return [p for p, _, _ in packets(stream) if p]
+
+
+def udp(name):
+    """The packets of NICs (docs/PROTOCOL.md): data that was lost leaves again, and says so."""
+    lost, again, count = set(), set(), 0
+    with open(name, "rb") as stream:
+        for roce, data, comment in packets(stream):
+            if roce:
+                continue
+            count += 1
+            assert ones(data[12:20] + struct.pack(">II", len(data) - 20, 17) + data[20:]) == 0xffff, "the checksum of UDP"
+            kind, flags, _, word, session = struct.unpack_from("<BBHIQ", data, 28)
+            assert kind >> 4 == 1 and 1 <= kind & 15 <= 12, "version and kind"
+            if kind & 15 == 1:
+                key = (data[12:24], session, word)
+                if flags & 8:
+                    again.add(key)
+                if comment == "lost on purpose":
+                    lost.add(key)
+                assert "lost" not in comment or comment == "lost on purpose"
+    assert count > 100 and len(lost) > 3 and lost <= again, f"{count} packets, {len(lost)} lost, {len(lost & again)} of them again"
 
 
 def checksum(p):
@@ -157,7 +183,9 @@ def main():
     what, files = sys.argv[1], sys.argv[2:]
     if what == "wait":
         next(packets(sys.stdin.buffer))
-        print("a packet")
+        return
+    if what == "udp":
+        udp(files[0])
         return
     seen = read(files[0])
     check(seen)

@@ -24,6 +24,7 @@
 mod alone;
 mod circles;
 mod comparisons;
+mod dissector;
 mod links;
 mod mutations;
 mod prose;
@@ -152,6 +153,7 @@ fn main() -> ExitCode {
             mutations::check_places(&root, &mut complaints);
             prose::check(&root, &mut complaints);
             circles::check(&root, &mut complaints);
+            dissector::check(&root, &mut complaints);
             links::check_names(&root, &mut complaints);
             report("tidy", &complaints, "all tidy")
         }
@@ -178,6 +180,10 @@ fn main() -> ExitCode {
                 complaints.push("none was tried: which folder may be used?".to_owned());
             }
             report("mutations", &complaints, &format!("all {tried} mutations are found"))
+        }
+        Some("dissector") => {
+            let complaints: Vec<String> = dissector::make(&root()).err().map(|why| why.to_string()).into_iter().collect();
+            report("dissector", &complaints, "the dissector is made")
         }
         Some("circles") => {
             let (complaints, well) = circles::command(&root(), std::env::args().nth(2).as_deref());

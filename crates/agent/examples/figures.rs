@@ -73,6 +73,7 @@ fn by_udp(at: SocketAddr, seed: u64) -> End<UdpPort> {
         directory_port: 17_118,
         seed: seed.into(),
         faults: None,
+        tap: None,
         allow: Allow::NOBODY,
         keys: None,
     })

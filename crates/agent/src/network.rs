@@ -79,7 +79,7 @@ impl Network {
             .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES));
         let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
         let own = socket.local_addr().map_err(|e| OpenError::Udp(config.address, e))?;
-        let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, own, now)));
+        let struck = Struck::new(config.faults.clone(), None, own, now).map(Box::new);
         Ok(Self { socket, own, struck, out: Vec::with_capacity(DATAGRAM_BYTES_MAX) })
     }
 

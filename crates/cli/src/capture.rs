@@ -2,6 +2,8 @@
 //! `bellwire capture`: runs a program and writes what its queue pairs exchange as packets of RoCE
 //! v2, which Wireshark reads; also what never leaves the host.
 
+mod datagrams;
+mod ip;
 mod pcapng;
 mod requests;
 mod roce;
@@ -28,6 +30,8 @@ const LONG_ABOUT: &str = "\
 Runs a program and writes what its queue pairs (libibverbs) exchange into a file of Wireshark's format, as the packets of RoCE v2 that RDMA devices would have sent, while it runs. \
 Also what goes through shared memory is there, and what a process does in the memory of another one. Processes that the program starts on this host are captured as well, also under bellwire run, mpiexec and mpirun.
 
+Packets that NICs send each other by UDP are there as well, as they leave; --dissector prints what Wireshark needs to read them.
+
 Each request is captured by the process that posts it, with what was answered: it is there once, whether one side is captured or both. \
 Its packets have the time at which it left, the answers that at which the process knew of them; what a receiver refused leaves again with the same numbers (PSN).
 
@@ -38,6 +42,7 @@ Examples:
   bellwire capture -o x.pcapng bellwire run --verbs -n 2 ./program
   bellwire capture -o - ibv_rc_pingpong | wireshark -k -i -
   tshark -r x.pcapng -Y infiniband
+  bellwire capture --dissector > bellwire.lua; tshark -X lua_script:bellwire.lua -r x.pcapng -Y bellwire
   bellwire capture --snap 64 -o x.pcapng mpiexec -n 2 ./program
   bellwire capture --keep events -o x.pcapng ./program; bellwire capture --read events -o y.pcapng
 
@@ -46,6 +51,9 @@ Environment:
 
 Exit status:
   that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the file cannot be written; 2 if the arguments were wrong.";
+
+/// `cargo xtask dissector` makes it.
+const DISSECTOR: &str = include_str!("capture/bellwire.lua");
 
 /// Time between two looks at what a running program has noted.
 const LOOKS: Duration = Duration::from_millis(20);
@@ -56,8 +64,8 @@ const LOOKS: Duration = Duration::from_millis(20);
 pub struct Arguments {
     /// The file; - for standard output, where the packets appear while the program runs, and what
     /// it prints goes to standard error instead
-    #[arg(short, long, value_name = "FILE", value_parser = output::file_to_write)]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE", value_parser = output::file_to_write, required_unless_present = "dissector")]
+    output: Option<PathBuf>,
 
     /// Most bytes of a message that are captured
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
@@ -79,8 +87,12 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "program", "bytes", "snap", "drop"])]
     read: Option<PathBuf>,
 
+    /// Run nothing: print a dissector for Wireshark, in Lua, of the packets of NICs
+    #[arg(long, conflicts_with_all = ["output", "keep", "program", "bytes", "snap", "drop", "read"])]
+    dissector: bool,
+
     /// The program and its arguments
-    #[arg(required_unless_present = "read", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present_any = ["read", "dissector"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -89,17 +101,21 @@ pub struct Arguments {
 /// # Errors
 /// A sentence.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let to_output = arguments.output == Path::new("-");
-    let file: Box<dyn Write + Send> =
-        if to_output { Box::new(io::stdout()) } else { Box::new(File::create(&arguments.output).map_err(|e| wrong(arguments, &e))?) };
+    let Some(output) = &arguments.output else {
+        io::stdout().write_all(DISSECTOR.as_bytes()).map_err(|e| format!("standard output: {e}"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let wrong = |why: &io::Error| format!("{}: {why}", output.display());
+    let to_output = output == Path::new("-");
+    let file: Box<dyn Write + Send> = if to_output { Box::new(io::stdout()) } else { Box::new(File::create(output).map_err(|e| wrong(&e))?) };
     let file = BufWriter::with_capacity(1 << 18, file);
     if let Some(folder) = &arguments.read {
         let stream = Stream::new(Collector::new(folder, u64::MAX), file, false).and_then(Stream::finish);
-        stream.map_err(|e| wrong(arguments, &e))?;
+        stream.map_err(|e| wrong(&e))?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
-    let mut stream = Stream::new(Collector::new(folder.path(), u64::MAX), file, !arguments.drop).map_err(|e| wrong(arguments, &e))?;
+    let mut stream = Stream::new(Collector::new(folder.path(), u64::MAX), file, !arguments.drop).map_err(|e| wrong(&e))?;
     let (over, is_over) = mpsc::channel::<()>();
     let writing = std::thread::spawn(move || {
         let mut wait = LOOKS;
@@ -122,11 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let code = status?;
     match written {
         // A reader that closes the pipe early has seen enough.
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(wrong(arguments, &e)),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(wrong(&e)),
         _ => Ok(code),
     }
-}
-
-fn wrong(arguments: &Arguments, why: &io::Error) -> String {
-    format!("{}: {why}", arguments.output.display())
 }

@@ -281,6 +281,12 @@ kinds! {
     /// The request is complete.
     Answered = 102 "answered" Packets Moment "qp" [psn: Number, status: Words(STATUSES)];
 
+    /// Bytes of the datagram of that number, from that offset on. They come before it.
+    DatagramBytes = 103 "datagram bytes" Packets Moment "datagram" [unused: Number, offset: Number, bytes: Bytes];
+    /// A datagram leaves by UDP; ports of both sides in one word. A fault plan may have none leave,
+    /// or several, or later.
+    Datagram = 104 "datagram" Packets Moment "datagram" [bytes: Bytes, ports: Hexadecimal, from: Hexadecimal, from_low: Hexadecimal, to: Hexadecimal, to_low: Hexadecimal, copies: Number, delay: Nanoseconds];
+
     /// A link to another NIC is there; the text says by which wire, and why.
     LinkUp = 80 "link" Links Moment "link" [peer_pid: Number, mapped: Number] text;
     /// A link has failed; the text says why.

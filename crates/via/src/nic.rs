@@ -18,6 +18,7 @@
 //! | `nic/port.rs` | how to wake the helper and the leading waiter, and what they sleep on |
 //! | `nic/handlers.rs`, `handler_list.rs` | notify handlers and the error handler |
 //! | `nic/stat.rs`, `snapshot.rs`, `identity.rs` | the live view: answers to questions about this NIC |
+//! | `nic/trace.rs`, `traced.rs`, `tapped.rs` | what a trace notes; a NIC that is traced; a captured NIC's packets |
 //! | `nic/memory.rs` | memory with an owner |
 //! | `nic/config.rs` | how to open |
 //!
@@ -60,6 +61,7 @@ mod snapshot;
 mod spin;
 mod stat;
 mod state;
+mod tapped;
 mod target;
 mod trace;
 mod traced;
@@ -164,7 +166,7 @@ fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
                 v6.set_scope_id(config.scope);
             }
             let (faults, allow, keys) = (config.faults.clone(), config.allow.clone(), config.keys.clone());
-            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults, allow, keys };
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults, tap: tapped::tap(), allow, keys };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
             let transport = port.transport_config()?;
             Some(PacketWire::new(HostPort::Udp(port), transport, &config.host, config.seed))

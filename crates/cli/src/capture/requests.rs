@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
+use bellwire_trace::kinds::Layer;
 use bellwire_trace::{Event, Kind};
 
+use super::ip::{Ends, address};
 use super::pcapng::{Direction, Packet};
-use super::roce::{Base, Ends, Operation, Service, address, packet};
+use super::roce::{Base, Operation, PORT, Service, packet};
 
 /// Longest message.
 const MESSAGE_MAX: u64 = 1 << 30;
@@ -189,7 +191,7 @@ impl Sending<'_> {
     /// A packet of the requests.
     fn request(&mut self, path: &Path, request: &Request, base: Base, extended: &[u8], (captured, length): (&[u8], usize)) {
         let to = if path.service == Service::Ud { request.to } else { path.to };
-        let ends = Ends { from: path.from, to, port: self.port() };
+        let ends = Ends { from: path.from, to, ports: [self.port(), PORT] };
         let first = base.psn == request.psn;
         let again = if request.times > 1 { ", sent again" } else { "" };
         let comment = if first { format!("queue pair {:#x}, wr_id {:#x}{again}", self.qp, request.wr_id) } else { String::new() };
@@ -198,7 +200,7 @@ impl Sending<'_> {
 
     /// A packet of the answers.
     fn answer(&mut self, path: &Path, base: Base, extended: &[u8], (captured, length): (&[u8], usize), comment: String) {
-        let ends = Ends { from: path.to, to: path.from, port: self.port() };
+        let ends = Ends { from: path.to, to: path.from, ports: [self.port(), PORT] };
         self.push(Direction::In, packet(&ends, &base, extended, captured, length), comment);
     }
 
@@ -206,6 +208,7 @@ impl Sending<'_> {
         self.to.push(Packet { interface: self.interface, time: self.time, direction, bytes, length, comment });
     }
 
+    /// The port of the sender: one for each of its queue pairs, so that routers spread them.
     fn port(&self) -> u16 {
         0xc000 | (self.qp as u16 ^ (self.qp >> 14) as u16) & 0x3fff
     }
@@ -215,7 +218,7 @@ impl Requests {
     /// Adds the packets of an event of a process, which has that interface, to `to`.
     pub fn take(&mut self, interface: u32, time: u64, event: &Event, to: &mut Vec<Packet>) {
         let qp = event.object;
-        if event.kind.about().layer != bellwire_trace::kinds::Layer::Packets {
+        if event.kind.about().layer != Layer::Packets || matches!(event.kind, Kind::Datagram | Kind::DatagramBytes) {
             return;
         }
         let pair = self.pairs.entry((interface, qp)).or_default();
@@ -478,7 +481,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             state >> 33
         };
-        let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| *kind as u16 >= 96).collect();
+        let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| (96..103).contains(&(*kind as u16))).collect();
         let (mut requests, mut packets) = (Requests::default(), Vec::new());
         for _ in 0..20_000 {
             let words: Vec<u64> = (0..random() % 16).map(|_| if random() % 2 == 0 { random() % 16 } else { random() << (random() % 34) }).collect();

@@ -2,13 +2,10 @@
 //! Packets of RoCE v2, as the InfiniBand Architecture specification (volume 1, chapter 9; annex 17)
 //! has them: headers in an UDP datagram to port 4791, and a checksum over what no router changes.
 
-use std::net::{IpAddr, Ipv6Addr};
+use super::ip::{self, Ends, UDP_BYTES};
 
 /// The port of RoCE v2.
-const PORT: u16 = 4791;
-const UDP: u8 = 17;
-/// Hops that a packet may take.
-const HOPS: u8 = 64;
+pub const PORT: u16 = 4791;
 /// The default partition, with full membership.
 const PARTITION: u16 = 0xffff;
 /// Bytes of the checksum at the end.
@@ -64,32 +61,13 @@ pub struct Base {
     pub is_solicited: bool,
 }
 
-/// The ends of a packet.
-#[derive(Clone, Copy, Debug)]
-pub struct Ends {
-    pub from: IpAddr,
-    pub to: IpAddr,
-    /// The port of the sender: one for each of its queue pairs, so that routers spread them.
-    pub port: u16,
-}
-
-/// The address that a GID, in two words, is.
-pub fn address(high: u64, low: u64) -> IpAddr {
-    Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).to_canonical()
-}
-
 /// A packet from its IP header to its checksum, and its length. Its payload has `length` bytes, of
 /// which `captured` are known. If that is not all, the packet ends with them, without a checksum.
 pub fn packet(ends: &Ends, base: &Base, extended: &[u8], captured: &[u8], length: usize) -> (Vec<u8>, u32) {
     let is_whole = captured.len() == length;
     let padding = length.next_multiple_of(4) - length;
     let transport = 12 + extended.len() + length + padding + CHECKSUM_BYTES;
-    let mut bytes = Vec::with_capacity(48 + transport);
-    ip(&mut bytes, ends, 8 + transport);
-    let udp = bytes.len();
-    for word in [ends.port, PORT, (8 + transport) as u16, 0] {
-        bytes.extend(word.to_be_bytes());
-    }
+    let (mut bytes, udp) = ip::header(ends, transport);
     bytes.push(base.service as u8 | base.operation as u8);
     bytes.push(u8::from(base.is_solicited) << 7 | (padding as u8) << 4);
     bytes.extend(PARTITION.to_be_bytes());
@@ -97,51 +75,24 @@ pub fn packet(ends: &Ends, base: &Base, extended: &[u8], captured: &[u8], length
     bytes.extend((u32::from(base.wants_answer) << 31 | base.psn & 0xff_ffff).to_be_bytes());
     bytes.extend(extended);
     bytes.extend(captured);
-    let whole = (udp + 8 + transport) as u32;
+    let whole = (udp + UDP_BYTES + transport) as u32;
     if !is_whole {
         return (bytes, whole);
     }
     bytes.resize(bytes.len() + padding, 0);
     let checksum = invariant(&bytes, udp);
     bytes.extend(checksum.to_le_bytes());
-    if ends.from.is_ipv6() {
-        // Over IPv4 it may be left out, and is.
-        let checksum = udp_checksum(&bytes, udp);
-        bytes[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
+    // Over IPv4 the checksum of UDP may be left out, and is.
+    if ends.is_v6() {
+        ip::sum_up(&mut bytes);
     }
     (bytes, whole)
-}
-
-fn ip(bytes: &mut Vec<u8>, ends: &Ends, length: usize) {
-    match (ends.from, ends.to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            // Version and length of the header; not to be cut into fragments.
-            bytes.extend([0x45, 0]);
-            bytes.extend(((20 + length) as u16).to_be_bytes());
-            bytes.extend([0, 0, 0x40, 0, HOPS, UDP, 0, 0]);
-            bytes.extend(from.octets());
-            bytes.extend(to.octets());
-            let checksum = !sum(0, &bytes[..20]);
-            bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
-        }
-        (from, to) => {
-            let octets = |address| match address {
-                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-                IpAddr::V6(address) => address.octets(),
-            };
-            bytes.extend([0x60, 0, 0, 0]);
-            bytes.extend((length as u16).to_be_bytes());
-            bytes.extend([UDP, HOPS]);
-            bytes.extend(octets(from));
-            bytes.extend(octets(to));
-        }
-    }
 }
 
 /// The checksum of a packet without it (ICRC): the CRC of Ethernet over it, behind eight bytes of
 /// ones, with ones where routers write.
 fn invariant(bytes: &[u8], udp: usize) -> u32 {
-    let mut head = bytes[..udp + 8 + 5].to_vec();
+    let mut head = bytes[..udp + UDP_BYTES + 5].to_vec();
     if head[0] >> 4 == 4 {
         // Type of service, hops, the header's checksum.
         for at in [1, 8, 10, 11] {
@@ -155,7 +106,7 @@ fn invariant(bytes: &[u8], udp: usize) -> u32 {
         }
     }
     // The checksum of UDP, and the byte before the queue pair's number.
-    for at in [udp + 6, udp + 7, udp + 8 + 4] {
+    for at in [udp + 6, udp + 7, udp + UDP_BYTES + 4] {
         head[at] = 0xff;
     }
     let mut hasher = crc32fast::Hasher::new();
@@ -163,29 +114,6 @@ fn invariant(bytes: &[u8], udp: usize) -> u32 {
     hasher.update(&head);
     hasher.update(&bytes[head.len()..]);
     hasher.finalize()
-}
-
-fn udp_checksum(bytes: &[u8], udp: usize) -> u16 {
-    let datagram = &bytes[udp..];
-    let length = datagram.len() as u32;
-    // The addresses, the length and the protocol count as well.
-    let before = sum(u32::from(UDP) + (length >> 16) + (length & 0xffff), &bytes[8..40]);
-    match !sum(before.into(), datagram) {
-        0 => 0xffff,
-        checksum => checksum,
-    }
-}
-
-/// The sum of 16-bit words, with carries.
-fn sum(start: u32, bytes: &[u8]) -> u16 {
-    let mut sum = u64::from(start);
-    for pair in bytes.chunks(2) {
-        sum += u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-    }
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]
@@ -197,7 +125,7 @@ mod tests {
     }
 
     fn ends(from: &str, to: &str) -> Ends {
-        Ends { from: from.parse().unwrap(), to: to.parse().unwrap(), port: 0xc001 }
+        Ends { from: from.parse().unwrap(), to: to.parse().unwrap(), ports: [0xc001, PORT] }
     }
 
     #[test]
@@ -207,12 +135,6 @@ mod tests {
             assert_eq!((bytes.len(), length), (ip + 8 + 12 + 8 + 4, bytes.len() as u32));
             // Opcode; three bytes of padding; queue pair; an answer is wanted, 24 bits of a number.
             assert_eq!(bytes[ip + 8..ip + 20], [4, 0x30, 0xff, 0xff, 0, 0, 0x12, 0x34, 0x80, 0xff, 0xff, 0xff]);
-            // A receiver's sum over a right header is all ones.
-            if ip == 20 {
-                assert_eq!(sum(0, &bytes[..20]), 0xffff);
-            } else {
-                assert_eq!(sum(u32::from(UDP) + (bytes.len() - 40) as u32, &bytes[8..]), 0xffff);
-            }
             let (cut, length) = packet(&ends(from, to), &base(), &[], &[1, 2], 5);
             assert_eq!((&cut[ip + 20..], length), (&[1, 2][..], bytes.len() as u32), "what is missing is at the end");
         }
@@ -233,11 +155,5 @@ mod tests {
                 assert_eq!(is_same, varies.contains(&at) || (at == 0 && udp == 40), "{at}");
             }
         }
-    }
-
-    #[test]
-    fn addresses_of_gids() {
-        assert_eq!(address(0, 0xffff_0a00_0001), "10.0.0.1".parse::<IpAddr>().unwrap());
-        assert_eq!(address(0xfd00_0000_0000_0000, 1), "fd00::1".parse::<IpAddr>().unwrap());
     }
 }

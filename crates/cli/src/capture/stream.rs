@@ -11,6 +11,7 @@ use bellwire_trace::kinds::Layer;
 use bellwire_trace::stamp::{stamp, ticks};
 use bellwire_trace::timeline::Timeline;
 
+use super::datagrams::Datagrams;
 use super::pcapng::{Packet, Writer};
 use super::requests::Requests;
 use crate::trace::collect::Collector;
@@ -30,6 +31,7 @@ pub struct Stream<W> {
     timeline: Timeline,
     boots: BTreeMap<String, Boot>,
     requests: Requests,
+    datagrams: Datagrams,
     /// By host and process.
     interfaces: BTreeMap<(String, u32), u32>,
     writer: Writer<W>,
@@ -54,6 +56,7 @@ impl<W: Write> Stream<W> {
             timeline: Timeline::default(),
             boots: BTreeMap::new(),
             requests: Requests::default(),
+            datagrams: Datagrams::default(),
             interfaces: BTreeMap::new(),
             writer: Writer::new(to)?,
             looks: [0; 2],
@@ -91,7 +94,7 @@ impl<W: Write> Stream<W> {
             say(complaint.clone());
         }
         if self.packets == 0 {
-            say("no queue pair of a captured process posted a request".to_owned());
+            say("no captured process posted a request to a queue pair, or sent a packet by UDP".to_owned());
         }
         if self.lost != 0 {
             say(format!("{} KiB of events are lost, which were written faster than they were read (--drop, --bytes, --snap)", self.lost.div_ceil(1024)));
@@ -150,7 +153,9 @@ impl<W: Write> Stream<W> {
             events.sort_by_key(|(_, event)| event.stamp);
             let ready = events.partition_point(|(_, event)| event.stamp < before);
             for (interface, event) in events.drain(..ready) {
-                self.requests.take(interface, line.of_day(event.stamp), &event, &mut packets);
+                let time = line.of_day(event.stamp);
+                self.requests.take(interface, time, &event, &mut packets);
+                self.datagrams.take(interface, time, &event, &mut packets);
             }
         }
         packets.sort_by_key(|packet| packet.time);

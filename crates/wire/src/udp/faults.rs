@@ -3,7 +3,7 @@
 //! damaged or held up by a partition, as a plan with a seed says. (Damaged is lost: the checksum of
 //! UDP is below.) The same model as in the simulator (`bellwire-faults`), so a plan means the same
 //! in both; here it strikes what this NIC sends, packet by packet; neighbours that are spared leave
-//! joined.
+//! joined. A capture is told of packets here, with their fate.
 
 use crate::time::{Duration, Instant};
 use bellwire_faults::{FaultPlan, Faults, Verdict};
@@ -13,11 +13,30 @@ use std::net::SocketAddr;
 /// Packets held back at a time; beyond, the next is lost, as in any queue.
 const HELD_MAX: usize = 1 << 16;
 
+/// A packet that is about to leave, for a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    /// Its sender.
+    pub from: SocketAddr,
+    /// The socket that it is for.
+    pub to: SocketAddr,
+    /// The datagram.
+    pub bytes: &'a [u8],
+    /// How many of it leave: not one if a plan strikes it.
+    pub copies: usize,
+    /// How much later they do.
+    pub delay: Duration,
+}
+
+/// Is told of each packet that is about to leave.
+pub type Tap = fn(&Leaving<'_>);
+
 /// What happens to the packets of one NIC.
 #[derive(Debug)]
 pub struct Struck {
-    plan: FaultPlan,
-    own: String,
+    plan: Option<FaultPlan>,
+    tap: Option<Tap>,
+    own: SocketAddr,
     /// The plan's times count from here.
     opened: Instant,
     ways: BTreeMap<SocketAddr, Faults>,
@@ -27,9 +46,30 @@ pub struct Struck {
 }
 
 impl Struck {
-    /// Strikes as a plan says; its times count from `opened`.
-    pub fn new(plan: FaultPlan, own: SocketAddr, opened: Instant) -> Self {
-        Self { plan, own: own.ip().to_string(), opened, ways: BTreeMap::new(), held: BTreeMap::new(), number: 0 }
+    /// Strikes as a plan says, whose times count from `opened`, and tells a tap. `None`: there is
+    /// neither.
+    pub fn new(plan: Option<FaultPlan>, tap: Option<Tap>, own: SocketAddr, opened: Instant) -> Option<Self> {
+        let plan = plan.filter(|plan| !plan.is_none());
+        let is_wanted = plan.is_some() || tap.is_some();
+        is_wanted.then(|| Self { plan, tap, own, opened, ways: BTreeMap::new(), held: BTreeMap::new(), number: 0 })
+    }
+
+    /// Whether packets may be struck; else they are only told of.
+    pub fn strikes(&self) -> bool {
+        self.plan.is_some()
+    }
+
+    /// Tells of packets that leave, each of `size` bytes but the last.
+    pub fn tell(&self, to: SocketAddr, bytes: &[u8], size: usize) {
+        for packet in bytes.chunks(size.max(1)) {
+            self.tell_one(to, packet, 1, Duration(0));
+        }
+    }
+
+    fn tell_one(&self, to: SocketAddr, bytes: &[u8], copies: usize, delay: Duration) {
+        if let Some(tap) = self.tap {
+            tap(&Leaving { from: self.own, to, bytes, copies, delay });
+        }
     }
 
     /// Packets want to leave, each of `size` bytes but the last: `put` is called for those that do,
@@ -41,6 +81,7 @@ impl Struck {
         for start in (0..bytes.len()).step_by(size.max(1)) {
             let packet = start..bytes.len().min(start + size.max(1));
             let (copies, delay) = self.judge(now, to, packet.len());
+            self.tell_one(to, &bytes[packet.clone()], copies, delay);
             if (copies, delay) == (1, Duration(0)) {
                 whole.end = packet.end;
                 continue;
@@ -66,8 +107,8 @@ impl Struck {
     /// How many times a packet arrives, and how much later.
     fn judge(&mut self, now: Instant, to: SocketAddr, length: usize) -> (usize, Duration) {
         let stream = self.ways.len() as u64;
-        let (plan, own) = (&self.plan, &self.own);
-        let way = self.ways.entry(to).or_insert_with(|| plan.faults(own, &to.ip().to_string(), stream));
+        let (Some(plan), own) = (&self.plan, self.own.ip()) else { return (1, Duration(0)) };
+        let way = self.ways.entry(to).or_insert_with(|| plan.faults(&own.to_string(), &to.ip().to_string(), stream));
         match way.judge(Instant(now.since(self.opened).0), length) {
             Verdict::Drop(_) => (0, Duration(0)),
             // Damage is found by the checksum of UDP, which is below: such a packet is lost.
@@ -98,7 +139,7 @@ mod tests {
 
     fn run(plan: &str) -> (Vec<Vec<u8>>, Struck) {
         let to: SocketAddr = (Ipv4Addr::new(10, 0, 0, 2), 7).into();
-        let mut struck = Struck::new(plan.parse().unwrap(), (Ipv4Addr::new(10, 0, 0, 1), 7).into(), Instant(1_000));
+        let mut struck = Struck::new(Some(plan.parse().unwrap()), Some(|_| ()), (Ipv4Addr::new(10, 0, 0, 1), 7).into(), Instant(1_000)).unwrap();
         let mut left = Vec::new();
         for i in 0..1000u32 {
             let now = Instant(1_000) + Duration::from_micros(u64::from(i));
@@ -125,7 +166,7 @@ mod tests {
         let to: SocketAddr = (Ipv4Addr::new(10, 0, 0, 2), 7).into();
         let bytes: Vec<u8> = (0..401u32).map(|i| (i / 10) as u8).collect();
         let calls = |plan: &str| {
-            let mut struck = Struck::new(plan.parse().unwrap(), (Ipv4Addr::new(10, 0, 0, 1), 7).into(), Instant(0));
+            let mut struck = Struck::new(Some(plan.parse().unwrap()), Some(|_| ()), (Ipv4Addr::new(10, 0, 0, 1), 7).into(), Instant(0)).unwrap();
             let mut calls: Vec<Vec<u8>> = Vec::new();
             struck.send(Instant(0), to, &bytes, 10, |p| calls.push(p.to_vec()));
             calls
@@ -148,5 +189,27 @@ mod tests {
         let order: Vec<u32> = early.iter().chain(&late).map(|p| u32::from_le_bytes(p[..4].try_into().unwrap())).collect();
         assert_eq!(order, (0..1000).collect::<Vec<_>>());
         assert_eq!(struck.next_timeout(), Instant::NEVER);
+    }
+
+    thread_local! {
+        static TOLD: core::cell::RefCell<Vec<(Vec<u8>, usize)>> = const { core::cell::RefCell::new(Vec::new()) };
+    }
+
+    #[test]
+    fn a_tap_is_told_of_each_packet_and_its_fate() {
+        let (own, to): (SocketAddr, SocketAddr) = ((Ipv4Addr::LOCALHOST, 7).into(), (Ipv4Addr::LOCALHOST, 8).into());
+        assert!(Struck::new(None, None, own, Instant(0)).is_none() && Struck::new(Some(FaultPlan::default()), None, own, Instant(0)).is_none());
+        let tap: Tap = |leaving| TOLD.with_borrow_mut(|told| told.push((leaving.bytes.to_vec(), leaving.copies)));
+        let only = Struck::new(None, Some(tap), own, Instant(0)).unwrap();
+        assert!(!only.strikes());
+        only.tell(to, &[1, 1, 2, 2, 3], 2);
+        assert_eq!(TOLD.take(), [(vec![1, 1], 1), (vec![2, 2], 1), (vec![3], 1)]);
+        let mut struck = Struck::new(Some("loss=0.3,dup=0.3,seed=5".parse().unwrap()), Some(tap), own, Instant(0)).unwrap();
+        assert!(struck.strikes());
+        let mut left = 0;
+        struck.send(Instant(0), to, &[9; 200], 2, |p| left += p.len() / 2);
+        let told = TOLD.take();
+        assert_eq!((told.len(), told.iter().map(|(_, copies)| copies).sum::<usize>()), (100, left));
+        assert!(told.iter().any(|(_, copies)| *copies == 0) && told.iter().any(|(_, copies)| *copies == 2));
     }
 }

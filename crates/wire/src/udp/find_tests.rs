@@ -21,7 +21,7 @@ fn side_with(last: u8, directory: u16, keys: Option<Arc<Keys>>) -> Side {
     let socket = UdpSocket::bind((ip, 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let own = socket.local_addr().unwrap();
-    let config = UdpConfig { address: own, directory_port: directory, seed: u64::from(last).into(), faults: None, allow: Allow::NOBODY, keys };
+    let config = UdpConfig { address: own, directory_port: directory, seed: u64::from(last).into(), faults: None, tap: None, allow: Allow::NOBODY, keys };
     let mut finder = Finder::new(own, &config, Instant(1)).unwrap();
     finder.asks_directory = true;
     Side { socket, finder }

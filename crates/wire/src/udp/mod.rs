@@ -12,7 +12,7 @@
 //! | `find.rs`, `interface.rs` | the directory of names; the address of this NIC |
 //! | `buffers.rs`, `segments.rs` | where datagrams arrive; several packets by one call |
 //! | `guard.rs` | when the helper thread looks after packets that wait |
-//! | `faults.rs` | faults on purpose |
+//! | `faults.rs` | faults on purpose; captures |
 //! | `group.rs` | multicast, which is no part of the wire |
 
 pub(crate) mod buffers;
@@ -30,7 +30,7 @@ mod segments;
 mod sockets;
 
 pub use buffers::UdpBuffer;
-pub use faults::Struck;
+pub use faults::{Leaving, Struck, Tap};
 pub(crate) use find::others_listen;
 pub use find::{DIRECTORY_PORT, socket_address};
 pub use group::{GroupSender, GroupSocket};
@@ -86,6 +86,8 @@ pub struct UdpConfig {
     pub seed: Seed,
     /// What happens to the packets that leave.
     pub faults: Option<FaultPlan>,
+    /// A capture, which is told of them.
+    pub tap: Option<Tap>,
     /// Other users of this host that are looked for; if it names any, no others are.
     pub allow: Allow,
     /// The keys of packets; `None`: they are not authenticated.
@@ -138,7 +140,7 @@ impl UdpPort {
     /// The address is not this host's, the port is taken, or the kernel refuses sockets.
     pub fn open(config: &UdpConfig) -> Result<Self, io::Error> {
         let sockets = Sockets::open(config.address)?;
-        let struck = config.faults.clone().filter(|plan| !plan.is_none()).map(|plan| Box::new(Struck::new(plan, sockets.own(), clock())));
+        let struck = Struck::new(config.faults.clone(), config.tap, sockets.own(), clock()).map(Box::new);
         let finder = Finder::new(sockets.own(), config, clock()).map_err(io::Error::other)?;
         Ok(Self {
             sockets,
@@ -289,7 +291,9 @@ impl PacketPort for UdpPort {
     }
 
     fn send(&mut self, transmit: &Transmit<'_>) {
-        if let Some(mut struck) = self.struck.take() {
+        if let Some(struck) = self.struck.as_ref().filter(|struck| !struck.strikes()) {
+            struck.tell(transmit.to, transmit.bytes, transmit.segment.unwrap_or(transmit.bytes.len()));
+        } else if let Some(mut struck) = self.struck.take() {
             let (now, size) = (clock(), transmit.segment.unwrap_or(transmit.bytes.len()).max(1));
             // What the socket does not take is one more that is lost.
             struck.send(now, transmit.to, transmit.bytes, size, |p| _ = self.put(transmit.to, p, (p.len() > size).then_some(size)));
