@@ -9,6 +9,7 @@ mod found;
 mod info;
 mod job_trial;
 mod key;
+mod metrics;
 mod port;
 mod run;
 mod sim;
@@ -36,6 +37,7 @@ enum Command {
     Env(env::Arguments),
     Info(info::Arguments),
     Key(key::Arguments),
+    Metrics(metrics::Arguments),
     Port(port::Arguments),
     Run(Box<run::Arguments>),
     Sim(Box<sim::Arguments>),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Env(arguments) => env::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Key(arguments) => key::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Port(arguments) => port::run(&arguments),
         Command::Run(arguments) => match run::run(*arguments) {
             Ok(code) => return code,

@@ -4,7 +4,7 @@
 //! `model` turns two answers of a NIC into rates; `view` lays rows out as text; `screen` is the terminal. What is shown comes from other processes and has
 //! been made harmless by [`bellwire_inspect::stat`].
 
-mod model;
+pub mod model;
 mod screen;
 mod view;
 

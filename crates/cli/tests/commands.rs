@@ -2,6 +2,8 @@
 //! `bellwire info`, `sim` and `top` as a user calls them, and subcommands that are programs of
 //! their own.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -112,6 +114,29 @@ fn top_works_in_a_pipe() {
         assert!(start.elapsed() < Duration::from_secs(60), "top outlives its reader");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn metrics_are_printed_and_served() {
+    let output = bellwire(&["metrics"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("\nbellwire_silent_nics ") && text.contains("# TYPE bellwire_vi_sent_messages_total counter\n"));
+    assert!(!String::from_utf8(bellwire(&["metrics", "--no-vis"]).stdout).unwrap().contains("_vi_sent"));
+    // The text is for this host alone.
+    assert_eq!(bellwire(&["metrics", "--listen", "0.0.0.0:0"]).status.code(), Some(2));
+    let mut child = command(&["metrics", "--listen", "127.0.0.1:0"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let place = said.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap_or_else(|| panic!("{said}"));
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(place).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\nbellwire_silent_nics "), "{answer}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// A folder with this command in it and programs that say how they were called.
