@@ -5,16 +5,17 @@
 # make check    what needs no build: format, tidy, links, pages, clippy; a minute; make hooks: before each push
 # make build    builds what make install installs; says what is missing, installs nothing
 # make install PREFIX=/usr/local [DESTDIR=]
+# make site     the site in TARGET_DIR/site/html: the guide by mdBook, and rustdoc; site-figure measures its figure again
 # make install-splitc  the Split-C compiler and its library (Debian's clang 14)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 PREFIX ?= /usr/local
 DESTDIR ?=
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PERF_FLAGS ?= --compare
-# What deps are for: build, perf, test, splitc.
+# What deps are for: build, perf, test, splitc, site.
 FOR ?= build perf test
 
-.PHONY: all deps build perf test test-long check hooks doc install install-splitc clean
+.PHONY: all deps build perf test test-long check hooks doc site site-figure site-recording install install-splitc clean
 all: build
 
 deps:
@@ -35,6 +36,7 @@ test:
 
 test-long:
 	@scripts/setup.sh install test
+	@scripts/setup.sh install site
 	TARGET_DIR=$(TARGET_DIR) scripts/test.sh long
 
 check:
@@ -45,6 +47,19 @@ hooks:
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+site: doc
+	@scripts/setup.sh check site
+	site/build.py $(TARGET_DIR)/site --rustdoc $(TARGET_DIR)/doc
+
+# Both are kept in the tree; a release has them anew.
+site-figure: build
+	@scripts/setup.sh install perf
+	site/figure.py $(TARGET_DIR)/release/bellwire
+
+site-recording: build
+	BUILD=$(TARGET_DIR)/release packaging/tarball.sh $(TARGET_DIR)/tarball
+	site/record.py $(TARGET_DIR)/tarball/bellwire-*.tar.gz site/first-minutes.cast
 
 install: build
 	BUILD=$(abspath $(TARGET_DIR))/release PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) ffi/vipl/install.sh

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Checks that what a target of the Makefile needs is there, or installs it (Debian 12, as root; Rust by rustup).
-#   scripts/setup.sh check build|test|splitc|perf      says what is missing; changes nothing
-#   scripts/setup.sh install build|test|splitc|perf    make deps
+#   scripts/setup.sh check build|test|splitc|perf|site      says what is missing; changes nothing
+#   scripts/setup.sh install build|test|splitc|perf|site    make deps
 set -eu
-usage() { echo "usage: scripts/setup.sh check|install build|test|splitc|perf" >&2; exit 2; }
+usage() { echo "usage: scripts/setup.sh check|install build|test|splitc|perf|site" >&2; exit 2; }
 does=${1:-} goal=${2:-build}
 case $does in check | install) ;; *) usage ;; esac
 packages="gcc g++ make pkg-config"
@@ -17,6 +17,8 @@ case $goal in
     splitc) packages="$packages clang-14 llvm-14-dev libclang-14-dev" ;;
     # The peers that `bellwire perf --compare` measures beside us.
     perf) welcome="ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
+    # mdBook is below. Chromium looks at the pages in make test-long.
+    site) packages="$packages python3" welcome="chromium fonts-dejavu-core" ;;
     build) ;;
     *) usage ;;
 esac
@@ -92,6 +94,15 @@ minor=${rest%%.*}
 if [ "$major" -lt 1 ] || { [ "$major" -eq 1 ] && [ "$minor" -lt 88 ]; }; then
     echo "setup: Rust 1.88 or later is needed, this is $version: run 'rustup update stable' (Debian 12's own cargo is too old)" >&2
     exit 1
+fi
+# What the site is made with.
+if [ "$goal" = site ] && ! command -v mdbook >/dev/null 2>&1; then
+    if [ "$does" = check ]; then
+        echo "setup: mdBook is needed: make deps FOR=site, or cargo install mdbook" >&2
+        exit 1
+    fi
+    echo "setup: compiling mdBook, which takes minutes"
+    cargo install -q mdbook --version '^0.5' --locked --no-default-features --features search || { echo "setup: mdBook could not be installed: see the lines above" >&2; exit 1; }
 fi
 # Compilers that only tests use: the oldest one that is promised, aarch64's library, and Miri.
 # Welcome, not needed.

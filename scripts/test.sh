@@ -42,6 +42,7 @@ certain deny scripts/deny.sh
 certain parts  scripts/check-parts.sh
 certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
 certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
+certain site   site/check.sh "$target/site"
 certain msrv scripts/msrv.sh
 if [ "$mode" = check ]; then
     finish
@@ -168,6 +169,7 @@ if [ "$mode" = long ]; then
     part tarball   env BUILD="$target/release" packaging/tarball.sh "$target/tarball"
     part tarball-installed packaging/check-tarball.sh "$target/tarball" "$target/tarball-logs"
     part ci-long   env PACKAGES="$target/deb" ci/tests/check.sh "$target/installed" "$target/tests-ci" bookworm trixie
+    part site-long site/check.sh "$target/site" "$target/installed" "$target/tarball"
     part ci-source ci/setup.sh --from source --devices 2 --prefix "$target/ci-source"
     part trace-long tests/trace/check.sh "$target/installed" "$target/tests-trace" long
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long

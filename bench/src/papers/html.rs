@@ -11,7 +11,8 @@ use super::model::Found;
 
 const STYLE: &str = "body{font-family:sans-serif;max-width:1240px;margin:2em auto;padding:0 1em;color:#222}table{border-collapse:collapse;margin:1em 0}\
 caption{text-align:left;font-weight:bold;padding:.3em 0}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}td:first-child,th:first-child,.text td{text-align:left}\
-.holds{background:#dfd}.not{background:#fdd}svg{max-width:100%;height:auto}";
+.holds{background:#dfd}.not{background:#fdd}svg{max-width:100%;height:auto}\
+@media(max-width:800px){body{margin:1em auto}h1{font-size:1.4em}table{display:block;overflow-x:auto;max-width:100%}}";
 
 /// The file.
 ///
@@ -20,7 +21,7 @@ caption{text-align:left;font-weight:bold;padding:.3em 0}td,th{border:1px solid #
 pub fn html(found: &Found) -> Result<String, String> {
     let title = format!("Paper {}: {}", found.paper, found.title);
     let mut text = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n<p>Made by <code>bellwire paper {1}</code>. {2}.</p>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{0}</title><style>{STYLE}</style></head><body>\n<h1>{0}</h1>\n<p>Made by <code>bellwire paper {1}</code>. {2}.</p>\n",
         escape(&title),
         found.paper,
         escape(&found.summary())

@@ -176,9 +176,11 @@ const VI_HEADING: &str =
 
 fn vi_line(vi: &Vi, rates: &Rates) -> String {
     let counter = |key: &str| vi.others.get(key).copied().unwrap_or(0);
-    let direct = match vi.sent {
-        0 => "-".to_owned(),
-        sent => format!("{:.0} %", 100.0 * counter("direct") as f64 / sent as f64),
+    // A share of the messages. RDMA writes are no messages: if there are more, their number.
+    let direct = match (counter("direct"), vi.sent) {
+        (0, 0) => "-".to_owned(),
+        (direct, sent) if direct > sent => short(direct as f64),
+        (direct, sent) => format!("{:.0} %", 100.0 * direct as f64 / sent as f64),
     };
     let peer = if vi.peer_pid == 0 { "-".to_owned() } else { vi.peer_pid.to_string() };
     let posted = format!("{}/{}", counter("posted_sends"), counter("posted_receives"));
@@ -311,6 +313,15 @@ mod tests {
         assert!(text.contains("2.50 M") && text.contains("50 %") && text.contains("odd 3") && text.contains("silent: process 7"), "{text}");
         let text = table(&snapshot(), Sort::Process, None);
         assert!(text.find("\n5 ").unwrap() < text.find("\n9 ").unwrap());
+    }
+
+    #[test]
+    fn writes_are_counted_where_they_are_no_share() {
+        let writes = |sent| Vi { sent, others: [("direct".to_owned(), 2_500_000)].into(), ..Vi::default() };
+        for sent in [0, 45] {
+            let line = vi_line(&writes(sent), &Rates::default());
+            assert!(line.contains(" 2.50 M ") && !line.contains("% "), "{line}");
+        }
     }
 
     #[test]
