@@ -168,6 +168,10 @@ level = 0
 enable = false
 [output.html.playground]
 runnable = false
+# A reader who looks for a word wants the pages that explain it.
+[output.html.search.chapter]
+"docs/notes" = { enable = false }
+"CHANGELOG.md" = { enable = false }
 """
     )
 

@@ -87,7 +87,7 @@ if [ $# -gt 1 ]; then
     check "top" top
     pages=("$out/latency.svg=half round trip" "$out/report.html=AMVIA" "$out/top.html=ib_write_bw")
     if [ $mdbook = mdbook ]; then
-        pages+=("$out/html/index.html=Four ways in")
+        pages+=("$out/html/index.html=Four ways in" "$out/html/index.html?search=rnr=Faults of RDMA requests")
         while read -r page; do
             pages+=("$page=$(sed -n 's/.*<h1 id="[^"]*"><a[^>]*>\([^<]*\)<.*/\1/p' "$page" | head -n 1)")
         done < <(find "$out/html/docs/guide" -name '*.html' | sort)

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Looks at pages as a reader does: a headless Chromium shows them, and they are photographed.
 
-    site/look.py OUT PAGE[,PAGE ..]=TEXT ..      a PAGE is a file (of the site, a report, a plot)
+    site/look.py OUT PAGE=TEXT ..      a PAGE is a file (of the site, a report, a plot), PAGE?search=WORD
+                                       one of the site with what was looked for
 
 Each page is opened on a desktop's and on a phone's screen (390 points wide). It fails if a page is
-blank, does not show its TEXT, is wider than the screen, or logs an error. The photographs are in
-OUT. Chromium is asked by its pipe for debuggers; nothing else is needed.
+blank, does not show its TEXT, is wider than the screen, or logs an error. A recording on it is
+played. The photographs are in OUT. Chromium is asked by its pipe for debuggers; nothing else is needed.
 """
 
 import base64
@@ -76,10 +77,10 @@ class Browser:
             sys.exit(f"look: {expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
-    def open(self, page, width, height):
+    def open(self, page, query, width, height):
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500)
         self.events = []
-        self.ask("Page.navigate", url=page.as_uri())
+        self.ask("Page.navigate", url=page.as_uri() + query)
         self.until("Page.loadEventFired")
         self.value("document.fonts.ready.then(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))))")
 
@@ -135,6 +136,27 @@ WIDER = """(() => {
 })()"""
 
 
+# Waits for at most 500 frames.
+SOON = """(async () => {
+    for (let frame = 0; frame < 500; frame++) {
+        if (%s) return true;
+        await new Promise(requestAnimationFrame);
+    }
+    return false;
+})()"""
+
+# The play begins with an empty screen, which fills until it is stopped.
+PLAYED = """(async () => {
+    const screen = document.querySelector(".recording .screen"), button = document.querySelector(".recording button");
+    const whole = screen.textContent.length;
+    button.click();
+    for (let frame = 0; frame < 500 && screen.textContent.length < 20; frame++) await new Promise(requestAnimationFrame);
+    const some = screen.textContent.length;
+    button.click();
+    return some >= 20 && some < whole && button.textContent == "Go on";
+})()"""
+
+
 def main():
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not program:
@@ -146,11 +168,16 @@ def main():
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(program, profile)
         for word in sys.argv[2:]:
-            name, _, text = word.partition("=")
-            page = pathlib.Path(name).resolve()
+            name, _, text = word.rpartition("=")
+            file, mark, query = name.partition("?")
+            page = pathlib.Path(file).resolve()
+            if not name or not text or not page.is_file():
+                sys.exit(f"look: {word} is no PAGE=TEXT")
             for screen, (width, height) in SCREENS.items():
-                to = out / f"{page.parent.name}-{page.stem}-{screen}.png"
-                browser.open(page, width, height)
+                to = out / f"{page.parent.name}-{page.stem}-{'search-' if query else ''}{screen}.png"
+                browser.open(page, mark + query, width, height)
+                if query and not browser.value(SOON % visible(text)):
+                    failures.append(f"{name}, {screen}: nothing is found")
                 browser.photograph(to, width, height)
                 looks += 1
                 drawing = page.suffix == ".svg"
@@ -161,6 +188,8 @@ def main():
                 wider = "" if drawing else browser.value(WIDER % (width, width))
                 if wider:
                     failures.append(f"{name}, {screen}: wider than the screen: {wider}")
+                if browser.value("!!document.querySelector('.recording button')") and not browser.value(PLAYED):
+                    failures.append(f"{name}, {screen}: the recording does not play")
                 failures += [f"{name}, {screen}: {error}" for error in browser.errors()]
         browser.close()
     for failure in failures:
