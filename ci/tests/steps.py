@@ -84,6 +84,9 @@ def gitlab(source, job, checkout, given):
         header, body = list(re.split(r"^---$", raw, maxsplit=1, flags=re.M))
         inputs = yaml.safe_load(header)["spec"]["inputs"]
         values = {**include.get("inputs", {}), **given}
+        numbers = [name for name, value in values.items() if not isinstance(value, str)]
+        if numbers:
+            sys.exit(f"steps: GitLab takes no number for an input that is a string: {numbers}")
         if set(values) - set(inputs):
             sys.exit(f"steps: the template has no input {set(values) - set(inputs)}")
         words = {}
