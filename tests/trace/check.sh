@@ -106,5 +106,37 @@ else
     echo "SKIPPED libibverbs: no ibverbs-utils"
 fi
 
+# ---- explanations: every request has a way; refusals and losses are told, with advice
+explained() { # file, least of requests in all, text in the advice or nothing
+    if python3 - "$@" <<'EOF'; then ok; else bad "the explanation $1"; fi
+import json, sys
+name, least, wanted = sys.argv[1:]
+processes = json.load(open(name))["processes"]
+connections = [c for p in processes for c in p["connections"]]
+classes = [r for c in connections for r in c["requests"]]
+assert sum(r["requests"] for r in classes) >= int(least), "requests"
+assert all(sum(r["ways"].values()) == r["requests"] and "not seen" not in r["ways"] for r in classes), "ways"
+assert all(r["completion_ns"] is None or 0 < r["completion_ns"]["p50"] <= r["completion_ns"]["p99"] <= r["completion_ns"]["max"] for r in classes), "times"
+assert all(c["route"].startswith("by ") for c in connections), "routes"
+advice = " ".join(line for p in processes for line in p["advice"])
+assert wanted in advice if wanted else not advice, advice
+if "receive" in wanted:
+    assert sum(c["sent_again"] for c in connections) >= 10, "sent again"
+EOF
+}
+timeout $patience "$bellwire" explain --json -o plain.json ./pingpong --count 500 >explain.out 2>&1
+if [ $? = 0 ]; then ok; else bad "an explained pingpong: $(tail -n 3 explain.out)"; fi
+explained plain.json 1000 ""
+BELLWIRE_ADDRESS=127.0.0.2 BELLWIRE_UDP=on BELLWIRE_SHM=off BELLWIRE_FAULTS=loss=0.1,seed=7 timeout $patience "$bellwire" explain --json -o lossy.json ./pingpong --count 300 >explain.out 2>&1
+explained lossy.json 600 "packets were sent again"
+says 'one line' "$bellwire" explain ./pingpong --count 10
+says 'no request was seen' "$bellwire" explain true
+"$bellwire" explain sh -c 'exit 7' >/dev/null 2>&1
+if [ $? = 7 ]; then ok; else bad "the exit status of an explained program"; fi
+if command -v ibv_rc_pingpong >/dev/null 2>&1; then
+    BELLWIRE_FAULTS=rnr=0.2:2,seed=7 timeout $patience "$bellwire" explain --json -o refused.json sh -c "$(pingpongs $((port + 2)) "")" >explain.out 2>&1
+    explained refused.json 600 "found no receive and left again"
+fi
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

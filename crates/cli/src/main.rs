@@ -5,6 +5,7 @@
 
 mod capture;
 mod env;
+mod explain;
 mod found;
 mod info;
 mod job_trial;
@@ -35,6 +36,7 @@ struct Arguments {
 enum Command {
     Capture(capture::Arguments),
     Env(env::Arguments),
+    Explain(explain::Arguments),
     Info(info::Arguments),
     Key(key::Arguments),
     Metrics(metrics::Arguments),
@@ -70,6 +72,10 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Command::Env(arguments) => env::run(&arguments),
+        Command::Explain(arguments) => match explain::run(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Info(arguments) => info::run(&arguments),
         Command::Key(arguments) => key::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),

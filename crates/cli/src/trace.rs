@@ -4,6 +4,7 @@
 
 pub mod collect;
 mod json;
+pub mod merge;
 mod perfetto;
 pub mod program;
 mod show;

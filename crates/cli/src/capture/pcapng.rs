@@ -49,7 +49,6 @@ pub struct Packet {
 #[derive(Debug)]
 pub struct Writer<W> {
     to: W,
-    interfaces: u32,
 }
 
 fn pad(bytes: &mut Vec<u8>) {
@@ -75,11 +74,11 @@ impl<W: Write> Writer<W> {
         option(&mut body, APPLICATION, concat!("bellwire capture ", env!("CARGO_PKG_VERSION")).as_bytes());
         option(&mut body, END_OF_OPTIONS, &[]);
         block(&mut to, SECTION, &body)?;
-        Ok(Self { to, interfaces: 0 })
+        Ok(Self { to })
     }
 
-    /// Adds an interface; its index.
-    pub fn interface(&mut self, name: &str, description: &str) -> io::Result<u32> {
+    /// Adds an interface; the first has index 0.
+    pub fn interface(&mut self, name: &str, description: &str) -> io::Result<()> {
         let mut body = Vec::new();
         body.extend(u32::from(LINK_RAW).to_le_bytes());
         // No limit is said for a packet's length.
@@ -88,9 +87,7 @@ impl<W: Write> Writer<W> {
         option(&mut body, DESCRIPTION, description.as_bytes());
         option(&mut body, RESOLUTION, &[9]);
         option(&mut body, END_OF_OPTIONS, &[]);
-        block(&mut self.to, INTERFACE, &body)?;
-        self.interfaces += 1;
-        Ok(self.interfaces - 1)
+        block(&mut self.to, INTERFACE, &body)
     }
 
     /// Adds a packet.
@@ -142,8 +139,8 @@ mod tests {
     #[test]
     fn blocks_lie_behind_each_other() {
         let mut writer = Writer::new(Vec::new()).unwrap();
-        assert_eq!(writer.interface("a", "b").unwrap(), 0);
-        assert_eq!(writer.interface("c", "d").unwrap(), 1);
+        writer.interface("a", "b").unwrap();
+        writer.interface("c", "d").unwrap();
         let packet = Packet { interface: 1, time: 0x1_0000_0002, direction: Direction::In, bytes: vec![7; 5], length: 9, comment: "über".to_owned() };
         writer.packet(&packet).unwrap();
         let blocks = blocks(&writer.to);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `bellwire explain`: runs a program, and tells of each of its connections which way its requests
+//! went, how long they took, and what would make them faster.
+
+mod follow;
+mod report;
+mod times;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::Args;
+
+use self::follow::Processes;
+use crate::trace::collect::Collector;
+use crate::trace::merge::Merge;
+use crate::trace::program::{Folder, execute};
+use bellwire_report::output;
+use bellwire_trace::here;
+use bellwire_trace::kinds::Layer;
+
+const LONG_ABOUT: &str = "\
+Runs a program and tells, when it has ended, of each connection (queue pair, or virtual interface) and size class: the wire and why it was chosen, which way requests went and how often, \
+percentiles of the time until they were complete, what was sent again or had to wait, and what would make it faster or well. Processes that the program starts on this host are watched as well.
+
+It reads a trace (bellwire trace) while the program runs, so the program is slower than by itself: an event costs some 20 ns, and each call enters its NIC by a mutex.";
+
+const AFTER_HELP: &str = "\
+Ways:
+  mapped memory        the process itself did it in the peer's memory
+  cross-memory attach  its bytes were copied out of the peer's process
+  one line             a message of one cache line, or of one packet
+  copied               a longer message, by a ring or by packets
+  waited first         it could not leave when it was posted
+
+Examples:
+  bellwire explain ./pingpong
+  bellwire explain -o why.txt bellwire run --verbs ./program
+  bellwire explain --json -o why.json mpiexec -n 2 ./program
+
+Exit status:
+  that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the text cannot be written; 2 if the arguments were wrong.";
+
+/// Time between two looks at what a running program has noted.
+const LOOKS: Duration = Duration::from_millis(20);
+
+/// Run a program and tell which way its requests went, how long they took, and why
+#[derive(Debug, Args)]
+#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Write the text into a file; - for standard output. It goes to standard error otherwise
+    #[arg(short, long, value_name = "FILE", value_parser = output::file_to_write)]
+    output: Option<PathBuf>,
+
+    /// One JSON object in place of text; times are nanoseconds
+    #[arg(long)]
+    json: bool,
+
+    /// Bytes of each thread's file, which this command reads while the program runs
+    #[arg(long, value_name = "BYTES", default_value_t = 4 * here::BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(here::BYTES_MIN..=here::BYTES_MAX))]
+    bytes: u64,
+
+    /// Run nothing: explain what is in a folder of `bellwire trace --keep` or BELLWIRE_TRACE
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["program", "bytes"])]
+    read: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "read", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+fn follow(folder: &Path) -> Merge {
+    Merge::new(Collector::new(folder, u64::MAX), false, |event| event.kind.about().layer != Layer::Packets)
+}
+
+/// Runs the program and explains.
+///
+/// # Errors
+/// A sentence.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    if let Some(folder) = &arguments.read {
+        let (mut merge, mut processes) = (follow(folder), Processes::default());
+        merge.finish(|head, time, event| processes.take(head, time, event));
+        write(arguments, &merge, &processes)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = Folder::make(None)?;
+    let mut merge = follow(folder.path());
+    let (over, is_over) = mpsc::channel::<()>();
+    let following = std::thread::spawn(move || {
+        let (mut processes, mut wait) = (Processes::default(), LOOKS);
+        while is_over.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let is_much = merge.look(|head, time, event| processes.take(head, time, event));
+            wait = if is_much { Duration::ZERO } else { LOOKS };
+        }
+        merge.finish(|head, time, event| processes.take(head, time, event));
+        (merge, processes)
+    });
+    let status = execute(&arguments.program, |command: &mut Command| {
+        command.env(here::FOLDER, folder.path()).env(here::BYTES, arguments.bytes.to_string());
+    });
+    drop(over);
+    let (merge, processes) = following.join().map_err(|_| "following the program failed")?;
+    let written = write(arguments, &merge, &processes);
+    let code = status?;
+    written.map(|()| code)
+}
+
+fn write(arguments: &Arguments, merge: &Merge, processes: &Processes) -> Result<(), String> {
+    for complaint in &merge.complaints {
+        eprintln!("bellwire: explain: {complaint}");
+    }
+    if merge.lost != 0 {
+        eprintln!(
+            "bellwire: explain: {} KiB of events are lost, which were written faster than they were read (--bytes): counts are too small",
+            merge.lost.div_ceil(1024)
+        );
+    }
+    let text = if arguments.json { report::json(processes) } else { report::text(processes) };
+    match &arguments.output {
+        Some(file) if file != Path::new("-") => std::fs::write(file, text).map_err(|e| format!("{}: {e}", file.display())),
+        Some(_) => output::print(&text),
+        None if arguments.read.is_some() => output::print(&text),
+        None => {
+            eprint!("{text}");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The explanation as text for people and as JSON for programs.
+
+use std::fmt::Write;
+
+use bellwire_trace::Kind;
+use bellwire_trace::kinds::Form;
+use serde_json::{Value, json};
+
+use super::follow::{Class, Connection, Process, Processes, Way};
+use super::times::Times;
+
+/// Fewer requests than this are no reason for advice.
+const FEW: u64 = 10;
+/// The reasons with which connections and links end when all is well.
+const USUAL_ENDS: [&str; 2] = ["the peer disconnected", "the peer closed its NIC"];
+
+/// The word of a field's number in the table of events.
+fn word_of(kind: Kind, field: usize, number: u64) -> String {
+    match kind.about().fields.get(field).map(|field| field.form) {
+        Some(Form::Words(words)) => usize::try_from(number).ok().and_then(|at| words.get(at)).map_or_else(|| number.to_string(), |word| (*word).to_owned()),
+        _ => number.to_string(),
+    }
+}
+
+fn operation(connection: &Connection, number: u64) -> String {
+    if connection.is_pair { word_of(Kind::PostSend, 2, number) } else { word_of(Kind::Posted, 2, number) }
+}
+
+fn size(most: u64) -> String {
+    match most {
+        u64::MAX => "over 1 MiB".to_owned(),
+        most if most >= 1 << 20 => format!("to {} MiB", most >> 20),
+        most if most >= 1 << 10 => format!("to {} KiB", most >> 10),
+        most => format!("to {most} B"),
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{:.0} kB", bytes as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+fn microseconds(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{:.2}", ns as f64 / 1e3),
+        10_000..1_000_000 => format!("{:.1}", ns as f64 / 1e3),
+        _ => format!("{:.0}", ns as f64 / 1e3),
+    }
+}
+
+/// Half of them, 99 of 100, and the longest.
+fn times(times: &Times) -> [String; 3] {
+    if times.count() == 0 {
+        return ["-", "-", "-"].map(str::to_owned);
+    }
+    [times.percentile(50), times.percentile(99), times.most()].map(microseconds)
+}
+
+fn ways(class: &Class) -> String {
+    let ways: Vec<String> = Way::ALL
+        .iter()
+        .filter_map(|way| {
+            class
+                .ways
+                .get(way)
+                .filter(|count| **count != 0)
+                .map(|count| if *count == class.requests { way.name().to_owned() } else { format!("{count} {}", way.name()) })
+        })
+        .collect();
+    ways.join(", ")
+}
+
+/// The connections of a process that have something to tell, by name.
+fn connections(process: &Process) -> Vec<(String, &Connection)> {
+    let has_news = |connection: &&Connection| !connection.classes.is_empty() || connection.received != 0 || !connection.broke.is_empty();
+    let pairs = process.pairs.iter().filter(|(_, pair)| has_news(pair)).map(|(number, pair)| (format!("queue pair {number:#x}"), pair));
+    // Those of a process with queue pairs that post nothing carry their messages.
+    let beneath = |connection: &Connection| !process.pairs.is_empty() && connection.classes.is_empty();
+    let vis = process
+        .vis
+        .iter()
+        .filter(|(_, connection)| !beneath(connection) && has_news(connection))
+        .map(|(vi, connection)| (format!("virtual interface {vi:#x}"), connection));
+    pairs.chain(vis).collect()
+}
+
+/// The link that a connection uses, if that was seen.
+fn link_of<'p>(process: &'p Process, name: &str, connection: &Connection) -> Option<&'p super::follow::Link> {
+    let vi = connection.vi.or_else(|| u32::from_str_radix(name.strip_prefix("virtual interface 0x")?, 16).ok());
+    let by_vi = vi.and_then(|vi| process.vi_links.get(&vi)).and_then(|link| process.links.get(link));
+    // A process with one link has no other way.
+    by_vi.or_else(|| process.links.values().next().filter(|_| process.links.len() == 1))
+}
+
+fn route(process: &Process, name: &str, connection: &Connection) -> String {
+    match link_of(process, name, connection) {
+        None => "no link was seen".to_owned(),
+        Some(link) => {
+            let peer = if link.peer == 0 { String::new() } else { format!(" to process {}", link.peer) };
+            let mapped = if link.is_mapped { ", memory mapped" } else { "" };
+            format!("{}{peer}{mapped}", link.why)
+        }
+    }
+}
+
+/// Sentences that say how it would be faster, or well.
+fn advice(process: &Process) -> Vec<String> {
+    let mut advice = Vec::new();
+    for (name, connection) in connections(process) {
+        let link = link_of(process, &name, connection);
+        if connection.not_ready_of(process) >= FEW || connection.again >= FEW {
+            advice.push(format!(
+                "{name}: {} times a message found no receive and left again: the receiver should post receives before they are needed, and more of them",
+                connection.again.max(connection.not_ready_of(process))
+            ));
+        }
+        for ((number, most), class) in &connection.classes {
+            let what = format!("{name}, {} {}", operation(connection, *number), size(*most));
+            let waited = class.waits.count();
+            if waited >= FEW && waited * 10 >= class.requests {
+                advice.push(format!(
+                    "{what}: {waited} of {} had to wait, half of them for {} us or more, behind others or for the peer: they are posted faster than they are taken",
+                    class.requests,
+                    microseconds(class.waits.percentile(50))
+                ));
+            }
+            let reaches = connection.is_pair && matches!(number, 0 | 4..=6);
+            let copied = [Way::Line, Way::Copied].iter().filter_map(|way| class.ways.get(way)).sum::<u64>();
+            if reaches && copied >= FEW && copied * 10 >= class.requests && link.is_some_and(|link| link.is_mapped) {
+                advice.push(format!(
+                    "{what}: {copied} of {} were served by the peer, though its memory can be mapped: the first of each registration are; if most are, its memory could not be exchanged for shared memory (whole pages, private, not pinned: bellwire-verbs(7))",
+                    class.requests
+                ));
+            }
+            let failed: u64 = class.failed.values().sum();
+            if failed != 0 {
+                let statuses: Vec<String> =
+                    class.failed.iter().map(|(status, count)| format!("{count} {}", word_of(Kind::WorkCompletion, 1, *status))).collect();
+                advice.push(format!("{what}: {failed} failed ({})", statuses.join(", ")));
+            }
+        }
+        if !connection.broke.is_empty() && !USUAL_ENDS.contains(&connection.broke.as_str()) {
+            advice.push(format!("{name}: its connection broke: {}", connection.broke));
+        }
+    }
+    for link in process.links.values() {
+        if !link.lost.is_empty() && !USUAL_ENDS.contains(&link.lost.as_str()) {
+            advice.push(format!("the link to process {} failed: {}", link.peer, link.lost));
+        }
+        let [sent, again, _] = link.packets;
+        if again >= FEW && again * 50 >= sent {
+            advice.push(format!(
+                "{again} of {sent} packets were sent again: the network loses packets, or a receiver's socket buffer is too small (bellwire info)"
+            ));
+        }
+    }
+    advice
+}
+
+impl Connection {
+    /// Messages that found no receive, on its virtual interface if it has one beneath.
+    fn not_ready_of(&self, process: &Process) -> u64 {
+        self.vi.and_then(|vi| process.vis.get(&vi)).map_or(0, |vi| vi.not_ready) + self.not_ready
+    }
+}
+
+/// For people.
+pub fn text(processes: &Processes) -> String {
+    let mut out = String::new();
+    for ((_, pid), process) in &processes.all {
+        let connections = connections(process);
+        if connections.is_empty() {
+            continue;
+        }
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{} (process {pid} on {})", process.program, process.host);
+        for (name, connection) in connections {
+            let _ = writeln!(out, "  {name}: {}", route(process, &name, connection));
+            let mut rows = vec![["operation", "size", "requests", "bytes", "way", "half [us]", "99 %", "most", "call [us]"].map(str::to_owned).to_vec()];
+            for ((number, most), class) in &connection.classes {
+                let [half, most_of, longest] = times(&class.completions);
+                let call = times(&class.calls)[0].clone();
+                rows.push(vec![
+                    operation(connection, *number),
+                    size(*most),
+                    class.requests.to_string(),
+                    bytes(class.bytes),
+                    ways(class),
+                    half,
+                    most_of,
+                    longest,
+                    call,
+                ]);
+            }
+            if rows.len() > 1 {
+                for line in bellwire_report::text::align(&rows).lines() {
+                    let _ = writeln!(out, "    {line}");
+                }
+            }
+            if connection.received != 0 {
+                let _ = writeln!(out, "    received: {} messages, {}", connection.received, bytes(connection.received_bytes));
+            }
+        }
+        if process.empty_polls != 0 {
+            let _ = writeln!(out, "  polls: {} found something, {} did not", process.polls, process.empty_polls);
+        }
+        let advice = advice(process);
+        for line in &advice {
+            let _ = writeln!(out, "  ! {line}");
+        }
+    }
+    if out.is_empty() {
+        out.push_str("no request was seen: the program used neither libibverbs nor virtual interfaces of libvipl while it was watched\n");
+    } else {
+        out.push_str("Times from the post of a request until the program had its completion, if it asked for one; call: the post itself, half of them.\n");
+    }
+    out
+}
+
+fn times_of(times: &Times) -> Value {
+    if times.count() == 0 {
+        return Value::Null;
+    }
+    json!({ "count": times.count(), "p50": times.percentile(50), "p90": times.percentile(90), "p99": times.percentile(99), "max": times.most() })
+}
+
+/// For programs.
+pub fn json(processes: &Processes) -> String {
+    let of_class = |connection: &Connection, ((number, most), class): (&(u64, u64), &Class)| {
+        let ways: serde_json::Map<String, Value> =
+            class.ways.iter().filter(|(_, count)| **count != 0).map(|(way, count)| (way.name().to_owned(), json!(count))).collect();
+        let failed: serde_json::Map<String, Value> =
+            class.failed.iter().map(|(status, count)| (word_of(Kind::WorkCompletion, 1, *status), json!(count))).collect();
+        json!({
+            "operation": operation(connection, *number),
+            "bytes_at_most": if *most == u64::MAX { Value::Null } else { json!(most) },
+            "requests": class.requests,
+            "bytes": class.bytes,
+            "ways": ways,
+            "failed": failed,
+            "call_ns": times_of(&class.calls),
+            "completion_ns": times_of(&class.completions),
+            "waited_ns": times_of(&class.waits),
+        })
+    };
+    let of_process = |((host, pid), process): (&(String, u32), &Process)| {
+        let connections: Vec<Value> = connections(process)
+            .into_iter()
+            .map(|(name, connection)| {
+                let classes: Vec<Value> = connection.classes.iter().map(|class| of_class(connection, class)).collect();
+                json!({
+                    "connection": name,
+                    "route": route(process, &name, connection),
+                    "requests": classes,
+                    "received": connection.received,
+                    "received_bytes": connection.received_bytes,
+                    "sent_again": connection.again,
+                    "receiver_not_ready": connection.not_ready_of(process),
+                    "broke": connection.broke,
+                })
+            })
+            .collect();
+        json!({ "host": host, "pid": pid, "program": process.program, "connections": connections, "polls": process.polls, "empty_polls": process.empty_polls, "advice": advice(process) })
+    };
+    let all: Vec<Value> = processes.all.iter().map(of_process).collect();
+    format!("{:#}\n", json!({ "format": 1, "processes": all }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_words() {
+        assert_eq!([64, 1 << 10, 8 << 10, 1 << 20, u64::MAX].map(size), ["to 64 B", "to 1 KiB", "to 8 KiB", "to 1 MiB", "over 1 MiB"]);
+        assert_eq!([9999, 10_000, 20_000_000, 30_000_000_000].map(bytes), ["9999 B", "10 kB", "20 MB", "30.0 GB"]);
+        assert_eq!([1234, 12_345, 12_345_678].map(microseconds), ["1.23", "12.3", "12346"]);
+    }
+
+    #[test]
+    fn nothing_is_said_of_nothing() {
+        assert!(text(&Processes::default()).starts_with("no request was seen"));
+        assert!(json(&Processes::default()).contains("\"processes\": []"));
+    }
+}
