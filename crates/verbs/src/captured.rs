@@ -84,8 +84,63 @@ impl Captured {
     }
 }
 
+impl Captured {
+    /// A queue pair is gone; the next of its number begins anew.
+    pub(crate) fn forget(&mut self, number: u32) {
+        self.pairs.remove(&number);
+        self.waiting.remove(&number);
+    }
+}
+
 pub(crate) fn tell_left(number: u32, request: &Request) {
     if !request.is_local {
         here::note(Kind::RequestLeft, number, [request.psn.into(), 0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qp::QpInit;
+    use crate::types::Opcode;
+
+    fn qp(kind: QpKind, send_number: u32) -> Qp {
+        let init = QpInit { kind, domain: 1, send_cq: 1, receive_cq: 1, srq: None, caps: crate::qp::Caps::default(), signal_all: false, cookie: 0 };
+        let mut qp = Qp::new(0x2000, init);
+        qp.attributes.send_number = send_number;
+        qp
+    }
+
+    #[test]
+    fn numbers_of_packets() {
+        let send = |opcode, length| Send { opcode, length, ..Send::default() };
+        let mut pair = Pair::new(&qp(QpKind::Rc, NUMBERS - 2));
+        let mut take = |kind, opcode, length| pair.take_number(kind, &send(opcode, length), 1024);
+        // A message without bytes is a packet; a read takes the numbers of its answer; they go on
+        // from the beginning.
+        assert_eq!(take(QpKind::Rc, Opcode::Send, 0), NUMBERS - 2);
+        assert_eq!(take(QpKind::Rc, Opcode::Read, 2049), NUMBERS - 1);
+        assert_eq!(take(QpKind::Rc, Opcode::FetchAdd, 8), 2);
+        assert_eq!(take(QpKind::Ud, Opcode::Send, 4000), 3);
+        assert_eq!(take(QpKind::Rc, Opcode::Write, 1024), 4);
+        assert_eq!(take(QpKind::Rc, Opcode::Write, 1), 5);
+    }
+
+    #[test]
+    fn requests_leave_once_and_a_queue_pair_that_is_gone_is_forgotten() {
+        let mut qp = qp(QpKind::Rc, 5);
+        let mut pair = Pair::new(&qp);
+        pair.requests.extend((5..8).map(|psn| Request { psn, has_left: false, is_local: false }));
+        let mut captured = Captured { snap: 0, pairs: BTreeMap::from([(qp.number, pair)]), waiting: BTreeSet::from([qp.number]) };
+        let left = |captured: &Captured| captured.pairs[&0x2000].requests.iter().filter(|request| request.has_left).count();
+        qp.left = 2;
+        let mut qps = vec![Some(Box::new(qp))];
+        captured.look(&qps);
+        assert_eq!((left(&captured), captured.waiting.len()), (2, 1));
+        qps[0].as_mut().unwrap().left = 3;
+        captured.look(&qps);
+        assert_eq!((left(&captured), captured.waiting.len()), (3, 0));
+        captured.forget(0x2000);
+        assert!(captured.pairs.is_empty());
     }
 }

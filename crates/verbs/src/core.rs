@@ -333,6 +333,9 @@ impl Core {
         self.withdraw_grants(engine, number);
         self.forget_completions(number);
         self.windows.forget_pair(number);
+        if let Some(captured) = &mut self.captured {
+            captured.forget(number);
+        }
         self.qps[number as usize & (QPS_MAX - 1)] = None;
         self.qp_count -= 1;
         match init.kind {
