@@ -52,6 +52,12 @@ timeout $patience "$bellwire" trace -o am.txt "$bellwire" run -n 3 ./all_to_all 
 if [ $? = 0 ]; then ok; else bad "a traced job: $(tail -n 3 am.out)"; fi
 for text in 'sent  vi' 'received  vi' 'connected' 'by shm'; do if [ "$(grep -c -- "$text" am.txt)" -ge 3 ]; then ok; else bad "no three \"$text\" in the tree of a job"; fi; done
 
+# ---- SISCI: calls with their errors, but for those of nanoseconds
+if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -I"$here/../../examples/sisci" -o interrupt "$here/../../examples/sisci/interrupt.c" -L"$prefix/lib" -lsisci -lpthread; then ok; else bad "interrupt.c"; fi
+timeout $patience "$bellwire" trace -o sisci.txt sh -c './interrupt 0 & ./interrupt 1 && wait' >sisci.out 2>&1
+if [ $? = 0 ]; then ok; else bad "a traced program of SISCI: $(tail -n 3 sisci.out)"; fi
+for text in 'SCIInitialize .*= 0' 'SCIOpen .*= 0' 'Interrupt .*= 0'; do if grep -q -- "$text" sisci.txt; then ok; else bad "no \"$text\" in its tree"; fi; done
+
 # ---- the exit status is the program's; nothing stays behind
 "$bellwire" trace sh -c 'exit 7' >/dev/null 2>&1
 if [ $? = 7 ]; then ok; else bad "the exit status"; fi

@@ -79,7 +79,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("vipl", &["bellwire-trace", "bellwire-memory", "bellwire-via"]),
     // Within a host it needs nothing of the engine; between hosts it does.
     ("bellwire-sisci", &["bellwire-memory", "bellwire-peer", "bellwire-via"]),
-    ("bellwire-sisci-c", &["bellwire-memory", "bellwire-sisci"]),
+    ("bellwire-sisci-c", &["bellwire-memory", "bellwire-sisci", "bellwire-trace"]),
     ("bellwire-report", &[]),
     ("bellwire-inspect", &["bellwire-memory", "bellwire-vipl-abi", "bellwire-wire"]),
     (

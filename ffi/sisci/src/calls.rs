@@ -7,8 +7,9 @@ use core::ffi::{CStr, c_void};
 use std::time::Duration;
 
 /// Defines calls under the three names that programs know: the plain one, and those of the original
-/// library for programs with one thread and with several. All are safe for several.
-macro_rules! calls {
+/// library for programs with one thread and with several. All are safe for several. They do not ask
+/// whether they are traced: calls of nanoseconds.
+macro_rules! quick_calls {
     ($($(#[doc = $doc:literal])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $return:ty)? $body:block)*) => { $(
         $(#[doc = $doc])*
         #[allow(non_snake_case, clippy::too_many_arguments)]
@@ -23,6 +24,8 @@ macro_rules! calls {
         };
     )* };
 }
+
+pub(crate) use quick_calls;
 
 /// A handle: a number that C takes for a pointer.
 pub(crate) type Handle = usize;

@@ -10,6 +10,7 @@
 //! | `segments.rs`, `maps.rs` | segments; maps, sequences, copies |
 //! | `dma.rs` | DMA queues and block transfers |
 //! | `interrupts.rs` | interrupts without and with data |
+//! | `traced.rs` | calls of a process that is traced |
 //! | `rare.rs` | calls that need hardware which is emulated nowhere here |
 //!
 //! Invariant C1, on which every `unsafe` block about an argument relies: a pointer argument that is
@@ -19,6 +20,8 @@
 
 #[macro_use]
 mod calls;
+#[macro_use]
+mod traced;
 mod dma;
 mod interrupts;
 mod maps;

@@ -95,7 +95,9 @@ calls! {
     fn SCIRemoveSequence(sequence: Handle, flags: Flags, error: ErrorOut) {
         end(error, (), check(flags, 0, 0, 0).and_then(|()| Sequence::remove(current()?, sequence as u64)));
     }
+}
 
+quick_calls! {
     fn SCIStartSequence(sequence: Handle, flags: Flags, error: ErrorOut) -> u32 {
         let start = || {
             check(flags, NO_FLUSH | NO_BARRIER, 0, 0)?;
