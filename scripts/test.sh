@@ -43,7 +43,8 @@ certain parts  scripts/check-parts.sh
 certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
 certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
 certain site   site/check.sh "$target/site"
-certain msrv scripts/msrv.sh
+# New calls of the standard library are found by the lints already.
+[ "$mode" = short ] || certain msrv scripts/msrv.sh
 if [ "$mode" = check ]; then
     finish
     exit

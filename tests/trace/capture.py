@@ -7,7 +7,7 @@ numbers, and what a program said of itself.
     capture.py pingpong FILE LOG             the numbers are those that ibv_rc_pingpong printed
     capture.py again FILE OTHER              the same requests were refused and left again in both
     capture.py udp FILE                      packets of NICs: each that is lost on purpose leaves again
-    capture.py scapy FILE                    scapy has the same checksum for each packet (IPv4)
+    capture.py scapy FILE                    scapy has the same checksum for 400 packets (IPv4)
     capture.py wait                          reads a file on standard input until it has a packet
 """
 import collections
@@ -221,7 +221,8 @@ def main():
             packet[BTH].icrc = None
             return bytes(packet)[-4:]
 
-        for p in seen:
+        # It takes two milliseconds for a packet; `whole` has computed them all.
+        for p in seen[::len(seen) // 400 + 1]:
             assert by_scapy(p.bytes) == p.bytes[-4:], f"scapy: {name(p)}"
         broken = bytearray(seen[-1].bytes)
         broken[33] ^= 1

@@ -123,7 +123,7 @@ classes = [r for c in connections for r in c["requests"]]
 assert sum(r["requests"] for r in classes) >= int(least), "requests"
 assert all(sum(r["ways"].values()) == r["requests"] and "not seen" not in r["ways"] for r in classes), "ways"
 assert all(r["completion_ns"] is None or 0 < r["completion_ns"]["p50"] <= r["completion_ns"]["p99"] <= r["completion_ns"]["max"] for r in classes), "times"
-assert all(c["route"].startswith("by ") for c in connections), "routes"
+assert all("by " in c["route"] for c in connections), "routes"
 advice = " ".join(line for p in processes for line in p["advice"])
 assert wanted in advice if wanted else not advice, advice
 if "receive" in wanted:

@@ -101,9 +101,9 @@ fn route(process: &Process, name: &str, connection: &Connection) -> String {
     match link_of(process, name, connection) {
         None => "no link was seen".to_owned(),
         Some(link) => {
-            let peer = if link.peer == 0 { String::new() } else { format!(" to process {}", link.peer) };
-            let mapped = if link.is_mapped { ", memory mapped" } else { "" };
-            format!("{}{peer}{mapped}", link.why)
+            let peer = if link.peer == 0 { String::new() } else { format!("to process {} ", link.peer) };
+            let mapped = if link.is_mapped { ", so its memory can be mapped" } else { "" };
+            format!("{peer}{}{mapped}", link.why)
         }
     }
 }
