@@ -151,15 +151,16 @@ api! {
 }
 
 /// Where the library may be. If `BELLWIRE_VIPL` names a file, it is that one alone. Otherwise the
-/// folders of `beside` come first, then that of the file which `beside` is a link to, then the
-/// loader's.
+/// folder of `beside` comes first, then that of the file which `beside` is a link to, each with the
+/// folder of libraries next to it (a program's is next to `bin`), then the loader's.
 fn candidates(named: Option<PathBuf>, beside: Option<&Path>) -> Vec<PathBuf> {
     if let Some(named) = named {
         return vec![named];
     }
     let real = beside.and_then(|path| path.canonicalize().ok());
     let folders = [beside, real.as_deref()].into_iter().flatten().filter_map(Path::parent);
-    let mut paths = within(folders);
+    let folders: Vec<PathBuf> = folders.flat_map(|folder| [folder.to_path_buf(), folder.join("../lib")]).collect();
+    let mut paths = within(folders.iter().map(PathBuf::as_path));
     paths.push(PathBuf::from(FILE_NAMES[0]));
     paths
 }
@@ -521,6 +522,14 @@ mod tests {
     fn a_named_library_is_the_only_one() {
         assert_eq!(candidates(Some("/x.so".into()), Some(Path::new("/lib/libbellwire_am.so.1"))), [PathBuf::from("/x.so")]);
         assert_eq!(candidates(None, None), [PathBuf::from("libvipl.so.1")]);
+    }
+
+    #[test]
+    fn a_program_finds_it_in_the_folder_of_libraries() {
+        let found = candidates(None, Some(Path::new("/nonexistent/bin/bellwire-bench")));
+        assert_eq!(found.first(), Some(&PathBuf::from("/nonexistent/bin/libvipl.so.1")));
+        assert!(found.contains(&PathBuf::from("/nonexistent/bin/../lib/libvipl.so.1")));
+        assert_eq!(found.last(), Some(&PathBuf::from("libvipl.so.1")));
     }
 
     #[test]
