@@ -14,8 +14,6 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use clap::Args;
 
@@ -24,7 +22,7 @@ use bellwire_trace::here;
 
 use self::stream::Stream;
 use crate::trace::collect::Collector;
-use crate::trace::program::{Folder, execute};
+use crate::trace::program::{Folder, Instead, readable, watch, write};
 
 const LONG_ABOUT: &str = "\
 Runs a program and writes what its queue pairs (libibverbs) exchange into a file of Wireshark's format, as the packets of RoCE v2 that RDMA devices would have sent, while it runs. \
@@ -54,9 +52,6 @@ Exit status:
 
 /// `cargo xtask dissector` makes it.
 const DISSECTOR: &str = include_str!("capture/bellwire.lua");
-
-/// Time between two looks at what a running program has noted.
-const LOOKS: Duration = Duration::from_millis(20);
 
 /// Run a program and write what its queue pairs exchange as packets that Wireshark reads
 #[derive(Debug, Args)]
@@ -102,7 +97,7 @@ pub struct Arguments {
 /// A sentence.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let Some(output) = &arguments.output else {
-        io::stdout().write_all(DISSECTOR.as_bytes()).map_err(|e| format!("standard output: {e}"))?;
+        write(None, Instead::Output, DISSECTOR.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     };
     let wrong = |why: &io::Error| format!("{}: {why}", output.display());
@@ -116,29 +111,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
     let mut stream = Stream::new(Collector::new(folder.path(), u64::MAX), file, !arguments.drop).map_err(|e| wrong(&e))?;
-    let (over, is_over) = mpsc::channel::<()>();
-    let writing = std::thread::spawn(move || {
-        let mut wait = LOOKS;
-        while is_over.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
-            wait = if stream.look()? { Duration::ZERO } else { LOOKS };
-        }
-        stream.finish()
-    });
-    let status = execute(&arguments.program, |command: &mut Command| {
-        command
-            .env(here::FOLDER, folder.path())
-            .env(here::BYTES, arguments.bytes.to_string())
-            .env(here::CAPTURE, format!("{}{}", arguments.snap, if arguments.drop { "" } else { ",wait" }));
+    let prepare = |command: &mut Command| {
+        command.env(here::CAPTURE, format!("{}{}", arguments.snap, if arguments.drop { "" } else { ",wait" }));
         if to_output {
             command.stdout(Stdio::from(io::stderr()));
         }
-    });
-    drop(over);
-    let written = writing.join().map_err(|_| "writing the packets failed")?;
+    };
+    let (status, written) = watch(&arguments.program, &folder, arguments.bytes, prepare, move |pace| {
+        let mut is_much = false;
+        while pace.wait(is_much) {
+            is_much = stream.look()?;
+        }
+        stream.finish()
+    })?;
     let code = status?;
-    match written {
-        // A reader that closes the pipe early has seen enough.
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(wrong(&e)),
-        _ => Ok(code),
-    }
+    readable(written).map_err(|e| wrong(&e)).map(|()| code)
 }

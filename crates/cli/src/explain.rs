@@ -8,16 +8,14 @@ mod times;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::ExitCode;
 
 use clap::Args;
 
 use self::follow::Processes;
 use crate::trace::collect::Collector;
 use crate::trace::merge::Merge;
-use crate::trace::program::{Folder, execute};
+use crate::trace::program::{self, Folder, Instead, watch};
 use bellwire_report::output;
 use bellwire_trace::here;
 use bellwire_trace::kinds::Layer;
@@ -43,9 +41,6 @@ Examples:
 
 Exit status:
   that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the text cannot be written; 2 if the arguments were wrong.";
-
-/// Time between two looks at what a running program has noted.
-const LOOKS: Duration = Duration::from_millis(20);
 
 /// Run a program and tell which way its requests went, how long they took, and why
 #[derive(Debug, Args)]
@@ -84,32 +79,31 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(folder) = &arguments.read {
         let (mut merge, mut processes) = (follow(folder), Processes::default());
         merge.finish(|head, time, event| processes.take(head, time, event));
-        write(arguments, &merge, &processes)?;
+        write(arguments, Instead::Output, &merge, &processes)?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(None)?;
     let mut merge = follow(folder.path());
-    let (over, is_over) = mpsc::channel::<()>();
-    let following = std::thread::spawn(move || {
-        let (mut processes, mut wait) = (Processes::default(), LOOKS);
-        while is_over.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let is_much = merge.look(|head, time, event| processes.take(head, time, event));
-            wait = if is_much { Duration::ZERO } else { LOOKS };
-        }
-        merge.finish(|head, time, event| processes.take(head, time, event));
-        (merge, processes)
-    });
-    let status = execute(&arguments.program, |command: &mut Command| {
-        command.env(here::FOLDER, folder.path()).env(here::BYTES, arguments.bytes.to_string());
-    });
-    drop(over);
-    let (merge, processes) = following.join().map_err(|_| "following the program failed")?;
-    let written = write(arguments, &merge, &processes);
+    let (status, (merge, processes)) = watch(
+        &arguments.program,
+        &folder,
+        arguments.bytes,
+        |_| {},
+        move |pace| {
+            let (mut processes, mut is_much) = (Processes::default(), false);
+            while pace.wait(is_much) {
+                is_much = merge.look(|head, time, event| processes.take(head, time, event));
+            }
+            merge.finish(|head, time, event| processes.take(head, time, event));
+            (merge, processes)
+        },
+    )?;
+    let written = write(arguments, Instead::Errors, &merge, &processes);
     let code = status?;
     written.map(|()| code)
 }
 
-fn write(arguments: &Arguments, merge: &Merge, processes: &Processes) -> Result<(), String> {
+fn write(arguments: &Arguments, instead: Instead, merge: &Merge, processes: &Processes) -> Result<(), String> {
     for complaint in &merge.complaints {
         eprintln!("bellwire: explain: {complaint}");
     }
@@ -120,13 +114,5 @@ fn write(arguments: &Arguments, merge: &Merge, processes: &Processes) -> Result<
         );
     }
     let text = if arguments.json { report::json(processes) } else { report::text(processes) };
-    match &arguments.output {
-        Some(file) if file != Path::new("-") => std::fs::write(file, text).map_err(|e| format!("{}: {e}", file.display())),
-        Some(_) => output::print(&text),
-        None if arguments.read.is_some() => output::print(&text),
-        None => {
-            eprint!("{text}");
-            Ok(())
-        }
-    }
+    program::write(arguments.output.as_deref(), instead, text.as_bytes())
 }

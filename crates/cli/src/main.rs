@@ -66,45 +66,41 @@ fn main() -> ExitCode {
     if let Some(status) = found::run(&Arguments::command(), &words) {
         return status;
     }
-    let result = match Arguments::parse_from(words).command {
-        Command::Capture(arguments) => match capture::run(&arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
-        Command::Env(arguments) => env::run(&arguments),
-        Command::Explain(arguments) => match explain::run(&arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
-        Command::Info(arguments) => info::run(&arguments),
-        Command::Key(arguments) => key::run(&arguments),
-        Command::Metrics(arguments) => metrics::run(&arguments),
-        Command::Port(arguments) => port::run(&arguments),
-        Command::Run(arguments) => match run::run(*arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
-        Command::RunGuard { job } => {
-            bellwire_launch::guard_main(&job);
-            Ok(())
-        }
-        Command::JobTrial { arguments } => job_trial::main(&arguments),
-        Command::Sim(arguments) => sim::run(&arguments),
-        Command::Top(arguments) => top::run(&arguments),
-        Command::Trace(arguments) => match trace::run(&arguments) {
-            Ok(code) => return code,
-            Err(error) => Err(error),
-        },
-        Command::Vn(arguments) => vn::run(&arguments),
-        Command::InfoPeer => bellwire_inspect::host::probe::main().map_err(|error| error.to_string()),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(Arguments::parse_from(words).command) {
+        Ok(status) => status,
         Err(error) => {
             eprintln!("bellwire: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(command: Command) -> Result<ExitCode, String> {
+    match command {
+        Command::Capture(arguments) => capture::run(&arguments),
+        Command::Env(arguments) => status(env::run(&arguments)),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Info(arguments) => status(info::run(&arguments)),
+        Command::Key(arguments) => status(key::run(&arguments)),
+        Command::Metrics(arguments) => status(metrics::run(&arguments)),
+        Command::Port(arguments) => status(port::run(&arguments)),
+        Command::Run(arguments) => run::run(*arguments),
+        Command::RunGuard { job } => {
+            bellwire_launch::guard_main(&job);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::JobTrial { arguments } => status(job_trial::main(&arguments)),
+        Command::Sim(arguments) => status(sim::run(&arguments)),
+        Command::Top(arguments) => status(top::run(&arguments)),
+        Command::Trace(arguments) => trace::run(&arguments),
+        Command::Vn(arguments) => status(vn::run(&arguments)),
+        Command::InfoPeer => status(bellwire_inspect::host::probe::main().map_err(|error| error.to_string())),
+    }
+}
+
+/// The exit status of a command that either works or fails.
+fn status(result: Result<(), String>) -> Result<ExitCode, String> {
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

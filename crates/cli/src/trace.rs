@@ -11,14 +11,11 @@ mod show;
 mod tree;
 
 use self::collect::Collector;
-use self::program::{Folder, execute};
+use self::program::{Folder, Instead, watch, write};
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
@@ -49,9 +46,6 @@ Environment:
 
 Exit status:
   that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the trace cannot be written; 2 if the arguments were wrong.";
-
-/// Time between two looks at what a running program has noted.
-const LOOKS: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -119,32 +113,23 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
-    let (over, is_over) = mpsc::channel::<()>();
     let mut collector = Collector::new(folder.path(), arguments.limit);
-    let collecting = std::thread::spawn(move || {
-        // The end says which files still cannot be read.
-        while is_over.recv_timeout(LOOKS) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let _ = collector.look();
-        }
-        collector
-    });
-    let status = execute(&arguments.program, |command: &mut Command| {
-        command.env(here::FOLDER, folder.path()).env(here::BYTES, arguments.bytes.to_string());
-    });
-    drop(over);
-    let collector = collecting.join().map_err(|_| "reading the trace failed")?;
+    let (status, collector) = watch(
+        &arguments.program,
+        &folder,
+        arguments.bytes,
+        |_| {},
+        move |pace| {
+            while pace.wait(false) {
+                // The end says which files still cannot be read.
+                let _ = collector.look();
+            }
+            collector
+        },
+    )?;
     let shown = show(arguments, collector, Instead::Errors);
     let code = status?;
     shown.map(|()| code)
-}
-
-/// Where a trace goes without `-o`.
-#[derive(Debug, Clone, Copy)]
-enum Instead {
-    /// Standard output: nothing else is on it.
-    Output,
-    /// Standard error: the program may have written to standard output.
-    Errors,
 }
 
 /// Shows what was collected, where `-o` says, or `instead`.
@@ -161,14 +146,5 @@ fn show(arguments: &Arguments, collector: Collector, instead: Instead) -> Result
         Format::Json => json::text(&trace)?.into_bytes(),
         Format::Perfetto => perfetto::bytes(&trace),
     };
-    let (to, written) = match (arguments.output.as_deref(), instead) {
-        (Some(file), _) if file != Path::new("-") => (file, std::fs::write(file, &bytes)),
-        (None, Instead::Errors) => (Path::new("standard error"), std::io::stderr().lock().write_all(&bytes)),
-        _ => (Path::new("standard output"), std::io::stdout().lock().write_all(&bytes)),
-    };
-    match written {
-        // A reader that closes the pipe early has seen enough.
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("{}: {e}", to.display())),
-        _ => Ok(()),
-    }
+    write(arguments.output.as_deref(), instead, &bytes)
 }

@@ -26,13 +26,27 @@ impl<T> Outcome for *mut T {
 /// Makes a call, and notes when it began, with what and how it ended, if this process is traced.
 #[inline]
 pub fn call<R: Outcome>(name: &str, arguments: [u64; 2], call: impl FnOnce() -> R) -> R {
+    noted(
+        name,
+        || arguments,
+        call,
+        |outcome| {
+            let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+            [outcome.word(), u64::from(errno.unsigned_abs())]
+        },
+    )
+}
+
+/// Makes a call, and notes it if this process is traced: with two words when it begins, and two
+/// when it ends.
+#[inline]
+pub fn noted<R>(name: &str, begins: impl FnOnce() -> [u64; 2], call: impl FnOnce() -> R, ends: impl FnOnce(&R) -> [u64; 2]) -> R {
     if !here::is_on() {
         return call();
     }
-    here::note_text(Kind::Call, 0, arguments, name);
+    here::note_text(Kind::Call, 0, begins(), name);
     let outcome = call();
     // The end has the name too, for its beginning may be overwritten.
-    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
-    here::note_text(Kind::CallEnd, 0, [outcome.word(), u64::from(errno.unsigned_abs())], name);
+    here::note_text(Kind::CallEnd, 0, ends(&outcome), name);
     outcome
 }

@@ -6,6 +6,7 @@
 //! | what | where |
 //! |---|---|
 //! | calls that set something up | [`mod@call`] |
+//! | addresses in events | [`address`] |
 //! | the kinds of events, and what their fields mean | [`kinds`] |
 //! | an event in slots of four words, and back | [`event`] |
 //! | whether this process is traced; the log of the calling thread | [`here`] |
@@ -20,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod call;
 pub mod event;
 pub mod file;

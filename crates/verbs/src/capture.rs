@@ -6,12 +6,13 @@
 //! All is told by the side that posts. The other one takes no part in what is done in mapped
 //! memory, and may not be captured.
 
-use crate::captured::{Captured, Pair, Path, Request, tell_left, words};
+use crate::captured::{Captured, Pair, Path, Request, tell_left};
 use crate::core::Core;
 use crate::memory::Regions;
 use crate::name::QPS_MAX;
 use crate::qp::Send;
 use crate::types::{Sge, WcStatus};
+use bellwire_trace::address::gid_words;
 use bellwire_trace::{Kind, here};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,13 +57,13 @@ impl Core {
         let path = Path { peer: qp.attributes.peer, mtu: 128 << qp.attributes.mtu.clamp(1, 5), to: qp.attributes.gid.unwrap_or(own) };
         if pair.told != Some(path) {
             pair.told = Some(path);
-            let ([gid, gid_low], [to, to_low]) = (words(&own), words(&path.to));
+            let ([gid, gid_low], [to, to_low]) = (gid_words(own), gid_words(path.to));
             here::note_more(Kind::Path, number, [kind as u64, path.mtu.into()], &[path.peer.into(), gid, gid_low, to, to_low]);
         }
         let psn = pair.take_number(kind, send, path.mtu);
         pair.requests.push_back(Request { psn, has_left: false, is_local: false });
         let (to_qp, qkey, [to, to_low]) = match &send.to {
-            Some(to) => (to.qp, to.qkey, words(&to.gid.unwrap_or(own))),
+            Some(to) => (to.qp, to.qkey, gid_words(to.gid.unwrap_or(own))),
             None => (0, 0, [0; 2]),
         };
         let rest = [

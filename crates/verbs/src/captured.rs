@@ -48,12 +48,6 @@ pub(crate) struct Path {
     pub to: Gid,
 }
 
-/// A GID as two words.
-pub(crate) fn words(gid: &Gid) -> [u64; 2] {
-    let (high, low) = gid.split_at(8);
-    [high, low].map(|half| half.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
-}
-
 impl Pair {
     pub(crate) fn new(qp: &Qp) -> Self {
         Self { life: qp.life, next: qp.attributes.send_number % NUMBERS, requests: VecDeque::new(), told: None }

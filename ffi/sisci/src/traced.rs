@@ -3,7 +3,7 @@
 //! error at the end.
 
 use crate::calls::{Argument, Memory, Out};
-use bellwire_trace::{Kind, here};
+use bellwire_trace::call::noted;
 use core::ffi::c_void;
 
 /// The same as `quick_calls!`, for calls that a traced process notes.
@@ -102,16 +102,16 @@ impl Said for *mut c_void {
 
 /// Makes a call, and notes it if this process is traced.
 pub(crate) fn call<R>(name: &str, arguments: &[Word], body: impl FnOnce() -> R) -> R {
-    if !here::is_on() {
-        return body();
-    }
-    let mut numbers = arguments.iter().filter_map(|argument| if let Word::Is(number) = argument { Some(*number) } else { None });
-    here::note_text(Kind::Call, 0, [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)], name);
-    let result = body();
-    let error = match arguments.last() {
-        Some(Word::Result(error)) => error.get().unwrap_or(0),
-        _ => 0,
+    let begins = || {
+        let mut numbers = arguments.iter().filter_map(|argument| if let Word::Is(number) = argument { Some(*number) } else { None });
+        [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
     };
-    here::note_text(Kind::CallEnd, 0, [error.into(), 0], name);
-    result
+    let ends = |_: &R| {
+        let error = match arguments.last() {
+            Some(Word::Result(error)) => error.get().unwrap_or(0),
+            _ => 0,
+        };
+        [error.into(), 0]
+    };
+    noted(name, begins, body, ends)
 }

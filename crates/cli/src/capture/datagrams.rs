@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use bellwire_trace::{Event, Kind};
+use bellwire_trace::{Event, Kind, address};
 
-use super::ip::{Ends, address, header, sum_up};
+use super::ip::{Ends, header, sum_up};
 use super::pcapng::{Direction, Packet};
 
 /// The longest datagram.
@@ -43,7 +43,8 @@ impl Datagrams {
 fn packet(interface: u32, time: u64, event: &Event, known: &[u8]) -> Packet {
     let length = event.word(0).min(LENGTH_MAX) as usize;
     let ports = event.word(1) as u32;
-    let ends = Ends { from: address(event.word(2), event.word(3)), to: address(event.word(4), event.word(5)), ports: [(ports >> 16) as u16, ports as u16] };
+    let ends =
+        Ends { from: address::ip(event.word(2), event.word(3)), to: address::ip(event.word(4), event.word(5)), ports: [(ports >> 16) as u16, ports as u16] };
     let (mut bytes, _) = header(&ends, length);
     let whole = (bytes.len() + length) as u32;
     bytes.extend(&known[..known.len().min(length)]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Headers of IP and UDP around captured bytes.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 const UDP: u8 = 17;
 /// Hops that a packet may take.
@@ -23,11 +23,6 @@ impl Ends {
     pub fn is_v6(&self) -> bool {
         self.from.is_ipv6() || self.to.is_ipv6()
     }
-}
-
-/// The address that a GID, in two words, is.
-pub fn address(high: u64, low: u64) -> IpAddr {
-    Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)).to_canonical()
 }
 
 /// The headers of IP and UDP for so many bytes behind them, and where the one of UDP begins, which
@@ -107,11 +102,5 @@ mod tests {
             assert_eq!(sum(u32::from(UDP) + length, &bytes[if udp == 20 { 12 } else { 8 }..]), 0xffff);
             assert!(udp == 40 || sum(0, &bytes[..20]) == 0xffff);
         }
-    }
-
-    #[test]
-    fn addresses_of_gids() {
-        assert_eq!(address(0, 0xffff_0a00_0001), "10.0.0.1".parse::<IpAddr>().unwrap());
-        assert_eq!(address(0xfd00_0000_0000_0000, 1), "fd00::1".parse::<IpAddr>().unwrap());
     }
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use bellwire_trace::kinds::Layer;
-use bellwire_trace::{Event, Kind};
+use bellwire_trace::{Event, Kind, address};
 
-use super::ip::{Ends, address};
+use super::ip::Ends;
 use super::pcapng::{Direction, Packet};
 use super::roce::{Base, Operation, PORT, Service, packet};
 
@@ -104,7 +104,7 @@ impl Request {
             operands: [word(8), word(9)],
             to_qp: word(10) as u32,
             qkey: word(11) as u32,
-            to: address(word(12), word(13)),
+            to: address::ip(word(12), word(13)),
             bytes: Vec::new(),
             answer: Vec::new(),
             times: 0,
@@ -123,12 +123,7 @@ impl Request {
     /// The operation of a packet of the request.
     fn operation(&self, is_first: bool, is_last: bool) -> Operation {
         use Operation::*;
-        let of = |first, middle, last, only| match (is_first, is_last) {
-            (true, true) => only,
-            (true, false) => first,
-            (false, false) => middle,
-            (false, true) => last,
-        };
+        let of = |first, middle, last, only| by_place(is_first, is_last, [first, middle, last, only]);
         match self.opcode {
             number::WRITE => of(WriteFirst, WriteMiddle, WriteLast, WriteOnly),
             number::WRITE_IMMEDIATE => of(WriteFirst, WriteMiddle, WriteLastImmediate, WriteOnlyImmediate),
@@ -170,6 +165,16 @@ impl Request {
             }
         }
         bytes
+    }
+}
+
+/// The operation of a packet by its place among those of its message.
+fn by_place(is_first: bool, is_last: bool, [first, middle, last, only]: [Operation; 4]) -> Operation {
+    match (is_first, is_last) {
+        (true, true) => only,
+        (true, false) => first,
+        (false, false) => middle,
+        (false, true) => last,
     }
 }
 
@@ -270,8 +275,8 @@ fn path_of(event: &Event) -> Option<Path> {
         service,
         mtu: event.word(1).clamp(256, 4096) as usize,
         peer: event.word(2) as u32,
-        from: address(event.word(3), event.word(4)),
-        to: address(event.word(5), event.word(6)),
+        from: address::ip(event.word(3), event.word(4)),
+        to: address::ip(event.word(5), event.word(6)),
     })
 }
 
@@ -343,12 +348,7 @@ impl Pair {
         if request.opcode == number::READ {
             let packets = request.length.div_ceil(path.mtu).max(1);
             for n in 0..packets {
-                let operation = match (n == 0, n + 1 == packets) {
-                    (true, true) => Operation::ReadOnly,
-                    (true, false) => Operation::ReadFirst,
-                    (false, true) => Operation::ReadLast,
-                    (false, false) => Operation::ReadMiddle,
-                };
+                let operation = by_place(n == 0, n + 1 == packets, [Operation::ReadFirst, Operation::ReadMiddle, Operation::ReadLast, Operation::ReadOnly]);
                 let extended = if operation == Operation::ReadMiddle { Vec::new() } else { self.extended(ACKNOWLEDGED).to_vec() };
                 let (from, base) = (n * path.mtu, self.answers(path, operation, (request.psn + n as u32) % NUMBERS, sending.qp));
                 let size = path.mtu.min(request.length - from);

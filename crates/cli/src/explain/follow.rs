@@ -183,10 +183,7 @@ impl Process {
                     self.posted(&posting, time);
                 }
             }
-            Kind::Sent => {
-                self.step(thread, object, if word(1) == 0 { Way::Line } else { Way::Copied });
-                self.vi_only(object);
-            }
+            Kind::Sent => self.step(thread, object, if word(1) == 0 { Way::Line } else { Way::Copied }),
             Kind::Direct => {
                 self.step(thread, object, Way::Mapped);
                 self.way_of_vi(object, Way::Mapped, word(0));
@@ -248,11 +245,6 @@ impl Process {
             // The first step is of the request; answers may follow.
             posting.way.get_or_insert(way);
         }
-    }
-
-    /// A virtual interface that was seen.
-    fn vi_only(&mut self, vi: u32) {
-        self.vis.entry(vi).or_default();
     }
 
     /// Requests of a virtual interface itself went that way.

@@ -15,6 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// How long a client may take for its request, and for taking the answer.
 const TIME_MAX: Duration = Duration::from_secs(2);
+/// Between two attempts to accept a client, after one that failed.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Longest request.
 const REQUEST_MAX: usize = 8 << 10;
 const TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -57,20 +59,27 @@ pub fn run(place: &Place, text: impl Fn() -> String) -> Result<(), String> {
             let listener = TcpListener::bind(address).map_err(|e| format!("{address}: {e}"))?;
             let bound = listener.local_addr().map_err(|e| format!("{address}: {e}"))?;
             eprintln!("bellwire: metrics at http://{bound}/metrics");
-            for client in listener.incoming().flatten() {
-                let _ = answer(client, &text);
-            }
+            serve(listener.incoming(), text);
         }
         Place::Path(path) => {
             let listener = bind(path).map_err(|e| format!("{}: {e}", path.display()))?;
             remove_at_end(path.clone())?;
             eprintln!("bellwire: metrics at unix:{}", path.display());
-            for client in listener.incoming().flatten() {
-                let _ = answer(client, &text);
-            }
+            serve(listener.incoming(), text);
         }
     }
     Ok(())
+}
+
+/// Answers one client after another.
+fn serve<C: Client>(clients: impl Iterator<Item = io::Result<C>>, text: impl Fn() -> String) {
+    for client in clients {
+        match client {
+            Ok(client) => _ = answer(client, &text),
+            // No descriptor is free, say: asking again at once would only take the processor.
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
 }
 
 /// A socket for this user alone. One that nobody listens at any more, after a kill, is replaced.
@@ -166,6 +175,19 @@ mod tests {
         fs::write(&path, "a file").unwrap();
         assert!(bind(&path).is_err(), "a file stays");
         fs::remove_file(&path).unwrap();
+    }
+
+    /// As when no descriptor is free.
+    #[test]
+    fn after_a_client_that_cannot_be_accepted_comes_a_pause() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let begun = Instant::now();
+        serve([Err(io::ErrorKind::Other.into()), Ok(near)].into_iter(), || "z 3\n".to_owned());
+        assert!(begun.elapsed() >= PAUSE);
+        let mut said = String::new();
+        far.read_to_string(&mut said).unwrap();
+        assert!(said.ends_with("\r\n\r\nz 3\n"));
     }
 
     #[test]

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program that is traced, and the folder of its threads' files.
+//! The program that is traced, the folder of its threads' files, and what is shown in the end.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use bellwire_trace::here;
+
+/// Time between two looks at what a running program has noted.
+const LOOKS: Duration = Duration::from_millis(20);
 
 /// Where the threads' files are.
 #[derive(Debug)]
@@ -56,12 +64,86 @@ impl Drop for Folder {
     }
 }
 
+/// Paces the looks at what a program notes.
+#[derive(Debug)]
+pub struct Pace {
+    is_over: Receiver<()>,
+}
+
+impl Pace {
+    /// Waits until the next look, or not at all where much has come with the last one. `false`: the
+    /// program has ended.
+    pub fn wait(&self, is_much: bool) -> bool {
+        let wait = if is_much { Duration::ZERO } else { LOOKS };
+        self.is_over.recv_timeout(wait) == Err(RecvTimeoutError::Timeout)
+    }
+}
+
+/// Runs a program to its end, prepared by `prepare`, whose threads have files of `bytes` in
+/// `folder`. Meanwhile `follow` reads them. Gives the program's status, and what `follow` gives.
+///
+/// # Errors
+/// A sentence: `follow` has panicked.
+pub fn watch<T: Send>(
+    program: &[OsString],
+    folder: &Folder,
+    bytes: u64,
+    prepare: impl FnOnce(&mut Command),
+    follow: impl FnOnce(&Pace) -> T + Send,
+) -> Result<(Result<ExitCode, String>, T), String> {
+    let (over, is_over) = channel();
+    let pace = Pace { is_over };
+    std::thread::scope(|scope| {
+        let following = scope.spawn(move || follow(&pace));
+        let status = execute(program, |command| {
+            command.env(here::FOLDER, folder.path()).env(here::BYTES, bytes.to_string());
+            prepare(command);
+        });
+        drop(over);
+        let followed = following.join().map_err(|_| "following the program failed")?;
+        Ok((status, followed))
+    })
+}
+
+/// Where text goes for which there is no file.
+#[derive(Debug, Clone, Copy)]
+pub enum Instead {
+    /// Standard output: nothing else is on it.
+    Output,
+    /// Standard error: the program may have written to standard output.
+    Errors,
+}
+
+/// Writes to the file; `-` is standard output, and without a file it goes `instead`.
+///
+/// # Errors
+/// A sentence.
+pub fn write(file: Option<&Path>, instead: Instead, bytes: &[u8]) -> Result<(), String> {
+    let (to, written) = match (file, instead) {
+        (Some(file), _) if file != Path::new("-") => (file, std::fs::write(file, bytes)),
+        (None, Instead::Errors) => (Path::new("standard error"), io::stderr().lock().write_all(bytes)),
+        _ => {
+            let mut out = io::stdout().lock();
+            (Path::new("standard output"), out.write_all(bytes).and_then(|()| out.flush()))
+        }
+    };
+    readable(written).map_err(|e| format!("{}: {e}", to.display()))
+}
+
+/// A reader that closes the pipe early has seen enough.
+///
+/// # Errors
+/// Others.
+pub fn readable(written: io::Result<()>) -> io::Result<()> {
+    written.or_else(|e| if e.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(e) })
+}
+
 /// Runs the program to its end, prepared by `prepare`. Signals of the terminal reach it by
 /// themselves, and do not end this command; others are passed on.
 ///
 /// # Errors
 /// A sentence.
-pub fn execute(program: &[OsString], prepare: impl FnOnce(&mut Command)) -> Result<ExitCode, String> {
+fn execute(program: &[OsString], prepare: impl FnOnce(&mut Command)) -> Result<ExitCode, String> {
     let Some((name, arguments)) = program.split_first() else { return Err("there is no program".to_owned()) };
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
     let mut command = Command::new(name);
