@@ -7,14 +7,17 @@ use super::model::Exhibit;
 use super::values::Values;
 
 /// Values for every name that is measured, so that no cell may be missing.
-pub fn made_up(steps: &[Step], rounds: usize) -> Values {
+pub fn made_up(names: &[String], rounds: usize) -> Values {
     let mut values = Values::default();
     for round in 1..=rounds {
-        for step in steps {
-            step.names.iter().for_each(|name| values.note(name, round, 100.0 + name.len() as f64));
-        }
+        names.iter().for_each(|name| values.note(name, round, 100.0 + name.len() as f64));
     }
     values
+}
+
+/// The names of what jobs measure.
+pub fn names(steps: &[Step]) -> Vec<String> {
+    steps.iter().flat_map(|step| step.names.clone()).collect()
 }
 
 /// Each cell has its figure, and each statement could be judged.
@@ -30,8 +33,7 @@ pub fn all_is_measured(exhibits: &[Exhibit], claims: &[Claim<'_>], values: &Valu
 }
 
 /// No two figures have one name.
-pub fn names_are_unique(steps: Vec<Step>) {
-    let mut names: Vec<String> = steps.into_iter().flat_map(|step| step.names).collect();
+pub fn names_are_unique(mut names: Vec<String>) {
     let count = names.len();
     names.sort();
     names.dedup();

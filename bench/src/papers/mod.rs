@@ -10,19 +10,21 @@
 //!
 //! Everything is measured once in each round, in turn. A cell shows the median over the rounds; a
 //! statement compares within each round, and is judged by the median of these comparisons and its
-//! uncertainty. Another paper is another module beside `p000` and `p001`, which gives the same
-//! three things.
+//! uncertainty. Another paper is another module beside these, which gives the same three things.
 
 pub mod html;
 pub mod judge;
 pub mod model;
 pub mod p000;
 pub mod p001;
+pub mod p004;
 pub mod told;
 pub mod values;
 
 #[cfg(test)]
 mod checks;
+
+use std::time::Instant;
 
 use crate::error::Error;
 use crate::job::Job;
@@ -71,47 +73,64 @@ impl Step {
 }
 
 /// The papers that there are, by number.
-pub const PAPERS: [&str; 2] = ["000", "001"];
+pub const PAPERS: [&str; 3] = ["000", "001", "004"];
 
 /// Measures what a paper needs, and sets it beside the paper.
 ///
 /// # Errors
 /// There is no such paper here. Failures of measurements are in the result.
 pub fn run(number: &str, options: &Options) -> Result<Found, Error> {
-    match number {
-        "000" => Ok(p000::run(options)),
-        "001" => Ok(p001::run(options)),
-        _ => Err(Error::failed(format!("there is no paper {number} here, but {}", PAPERS.join(", ")))),
-    }
+    let start = Instant::now();
+    let mut found = match number {
+        "000" => p000::run(options),
+        "001" => p001::run(options),
+        "004" => p004::run(options),
+        _ => return Err(Error::failed(format!("there is no paper {number} here, but {}", PAPERS.join(", ")))),
+    };
+    found.about.push(format!("Measuring took {:.0} s.", start.elapsed().as_secs_f64()));
+    Ok(found)
 }
 
-/// Measures the steps of each round in turn, by a pair of processes for each way. A step that has
+/// Figures, and the steps that have failed, by their labels.
+type Measured = (Values, Vec<(String, Error)>);
+
+/// Does each step of a round, in turn, and notes what it gives: names with figures. A step that has
 /// failed is not tried again.
-fn measure(ways: &[SessionConfig], steps: &[Step], options: &Options) -> (Values, Vec<String>) {
-    let mut sessions: Vec<Session> = ways.iter().cloned().map(Session::new).collect();
+fn in_rounds(labels: &[&str], options: &Options, do_step: &mut dyn FnMut(usize, usize) -> Result<Vec<(String, f64)>, Error>) -> Measured {
     let (mut values, mut failures) = (Values::default(), Vec::new());
-    let mut failed = vec![false; steps.len()];
-    let mut progress = Progress::new(steps.len() * options.rounds, options.quiet);
+    let mut failed = vec![false; labels.len()];
+    let mut progress = Progress::new(labels.len() * options.rounds, options.quiet);
     for round in 1..=options.rounds {
         progress.round(round, options.rounds);
-        for (step, failed) in steps.iter().zip(&mut failed).filter(|(_, failed)| !**failed) {
-            let label = step.names.first().map_or("", String::as_str);
+        for (step, label) in labels.iter().enumerate() {
+            if failed[step] {
+                continue;
+            }
             progress.step(label);
-            let Some(session) = sessions.get_mut(step.route) else { continue };
-            match session.run(&step.job) {
-                Ok(answer) => {
-                    let figures = if step.of_second { answer.second } else { answer.first };
-                    step.names.iter().zip(figures).for_each(|(name, value)| values.note(name, round, value));
-                }
+            match do_step(step, round) {
+                Ok(figures) => figures.iter().for_each(|(name, value)| values.note(name, round, *value)),
                 Err(error) => {
-                    *failed = true;
-                    failures.push(format!("{label}: {error}"));
+                    failed[step] = true;
+                    failures.push(((*label).to_owned(), error));
                 }
             }
         }
     }
     progress.finish();
     (values, failures)
+}
+
+/// Measures jobs in rounds, by a pair of processes for each way.
+fn measure(ways: &[SessionConfig], steps: &[Step], options: &Options) -> (Values, Vec<String>) {
+    let mut sessions: Vec<Session> = ways.iter().cloned().map(Session::new).collect();
+    let labels: Vec<&str> = steps.iter().map(|step| step.names.first().map_or("", String::as_str)).collect();
+    let (values, failures) = in_rounds(&labels, options, &mut |step, _| {
+        let step = &steps[step];
+        let session = sessions.get_mut(step.route).ok_or_else(|| Error::failed("there is no such way"))?;
+        let answer = session.run(&step.job)?;
+        Ok(step.names.iter().cloned().zip(if step.of_second { answer.second } else { answer.first }).collect())
+    });
+    (values, failures.into_iter().map(|(label, error)| format!("{label}: {error}")).collect())
 }
 
 /// A session whose processes load its library, if it names one.

@@ -7,6 +7,7 @@ pub mod installed;
 pub mod libfabric;
 pub mod mpi;
 pub mod process;
+pub mod simulator;
 pub mod ucx;
 
 use crate::error::Error;

@@ -51,19 +51,19 @@ mod tests {
     #[test]
     fn what_is_shown_is_measured() {
         for quick in [false, true] {
-            let values = made_up(&steps::steps(quick), 5);
+            let values = made_up(&checks::names(&steps::steps(quick)), 5);
             all_is_measured(&exhibits::all(&values, quick), &claims::all(), &values);
         }
     }
 
     #[test]
     fn one_round_judges_nothing() {
-        let values = made_up(&steps::steps(true), 1);
+        let values = made_up(&checks::names(&steps::steps(true)), 1);
         assert!(claims::all().iter().all(|claim| claim.judge(&values).verdict == Verdict::NotComparable));
     }
 
     #[test]
     fn names_are_unique() {
-        checks::names_are_unique(steps::steps(false));
+        checks::names_are_unique(checks::names(&steps::steps(false)));
     }
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the paper's text states, and how each statement is tested here.
+
+use super::steps::{ABSORBED, FRAMES, OUTSTANDING, Shape, What, World, loiter, loiters, point};
+use crate::papers::judge::{Claim, Test};
+use crate::papers::values::Round;
+
+const CONTENTION: &str = "one virtual network";
+const NETWORKS: &str = "several virtual networks";
+const FLOW: &str = "flow control";
+const SCHEDULING: &str = "endpoint scheduling";
+
+/// How far a level may be from another one that is the same.
+const STEADY: f64 = 1.2;
+/// Jain's index of shares that are fair.
+const FAIR: f64 = 0.9;
+
+fn positive(what: &'static str, unit: &'static str, of: impl Fn(&Round<'_>) -> Option<f64> + 'static) -> Test<'static> {
+    Test::Positive { what, unit, of: Box::new(of) }
+}
+
+fn near(what: &'static str, factor: f64, of: impl Fn(&Round<'_>) -> Option<f64> + 'static) -> Test<'static> {
+    Test::Near { what, factor, of: Box::new(of) }
+}
+
+/// A figure of so many clients.
+fn get(round: &Round<'_>, world: World, shape: Shape, clients: usize, what: What) -> Option<f64> {
+    round.get(&point(world, shape, clients, what))
+}
+
+/// The fewest clients, and the most.
+fn ends(shape: Shape, world: World, quick: bool) -> (usize, usize) {
+    let points = shape.points(world, quick);
+    (points[0], points[points.len() - 1])
+}
+
+/// All of them.
+pub fn all(quick: bool) -> Vec<Claim<'static>> {
+    let mut claims = Vec::new();
+    absent(&mut claims);
+    for world in World::ALL {
+        one_network(&mut claims, world, quick);
+        networks(&mut claims, world, quick);
+    }
+    refusals(&mut claims, quick);
+    loitering(&mut claims, quick);
+    claims
+}
+
+fn absent(claims: &mut Vec<Claim<'static>>) {
+    for (place, text, why) in [
+        ("LogP", "round trip and bandwidth are twice those of the layer before, without virtual networks", "that layer and its machine are not here"),
+        ("contention-free", "transfers by streams over the host's bus are faster than consistent ones when they are long", "there is no such bus here"),
+        (
+            "contention-free",
+            "messages stay in the network interface's memory between bus and wire, which takes a part of the bandwidth",
+            "a host's memory is the network interface's here",
+        ),
+        ("protocol", "probes and a mapper find the network's topology and distribute routes", "networks of IP have their own routes"),
+    ] {
+        claims.push(Claim { place, text, test: Test::Absent(why) });
+    }
+}
+
+/// The text of a statement in each world.
+fn said(world: World, simulated: &'static str) -> &'static str {
+    match world {
+        World::Simulated => simulated,
+    }
+}
+
+fn one_network(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
+    let (few, many) = ends(Shape::Short, world, quick);
+    let rate = move |round: &Round<'_>, n| get(round, world, Shape::Short, n, What::All);
+    let mut claim = |text, test| claims.push(Claim { place: CONTENTION, text, test });
+    claim(
+        said(world, "the rate of all clients is steady, however many there are (simulated)"),
+        near("the rate of most clients, of that of the fewest", STEADY, move |round| Some(rate(round, many)? / rate(round, few)?)),
+    );
+    claim(
+        said(world, "each client's share of short requests is fair (simulated)"),
+        positive("Jain's index of most clients less 0.9", "", move |round| Some(get(round, world, Shape::Short, many, What::Jain)? - FAIR)),
+    );
+    let (few, many) = ends(Shape::Bulk, world, quick);
+    claim(
+        said(world, "the bandwidth of all clients is steady with requests of 8 KiB (simulated)"),
+        near("the bandwidth of most clients, of that of the fewest", STEADY, move |round| {
+            Some(get(round, world, Shape::Bulk, many, What::All)? / get(round, world, Shape::Bulk, few, What::All)?)
+        }),
+    );
+    claim(
+        said(world, "each client's bandwidth degrades fairly with requests of 8 KiB (simulated)"),
+        positive("Jain's index of most clients less 0.9", "", move |round| Some(get(round, world, Shape::Bulk, many, What::Jain)? - FAIR)),
+    );
+    let points = Shape::Short.points(world, quick);
+    let (from, to) = (points[1], points[points.len() - 1]);
+    claim(
+        said(world, "the round trip grows with the clients by the gap (simulated)"),
+        near("its slope for each request outstanding, of the gap at the rate of all", STEADY, move |round| {
+            let at = |n| get(round, world, Shape::Short, n, What::Response);
+            let slope = (at(to)? - at(from)?) / ((to - from) * OUTSTANDING) as f64;
+            Some(slope / (1e3 / rate(round, to)?))
+        }),
+    );
+}
+
+fn networks(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
+    let (few, many) = ends(Shape::Single, world, quick);
+    let rate = move |round: &Round<'_>, shape, n| get(round, world, shape, n, What::All);
+    let mut claim = |text, test| claims.push(Claim { place: NETWORKS, text, test });
+    claim(
+        said(world, "with a frame for each network the server's rate is near its peak (simulated)"),
+        near("the rate of seven networks, of that of one", STEADY, move |round| Some(rate(round, Shape::Single, FRAMES)? / rate(round, Shape::Single, few)?)),
+    );
+    claim(
+        said(world, "with a frame for each network each client is near its share (simulated)"),
+        near("the client that gets least of seven, of a seventh of all", STEADY, move |round| {
+            Some(get(round, world, Shape::Single, FRAMES, What::Least)? * FRAMES as f64 / rate(round, Shape::Single, FRAMES)?)
+        }),
+    );
+    claim(
+        said(world, "with fewer frames than networks a server of one thread drops significantly (simulated)"),
+        positive("0.5 less the rate of most networks as a part of that of seven", "", move |round| {
+            Some(0.5 - rate(round, Shape::Single, many)? / rate(round, Shape::Single, FRAMES)?)
+        }),
+    );
+    claim(
+        said(world, "threads and events cost a part of the peak (simulated)"),
+        positive("the rate of one thread less that of a thread each, seven networks", "k/s", move |round| {
+            Some(rate(round, Shape::Single, FRAMES)? - rate(round, Shape::Threads, FRAMES)?)
+        }),
+    );
+    claim(
+        said(world, "with a thread for each network the rate stays, however few frames there are (simulated)"),
+        near("the rate of most networks, of that of seven", STEADY, move |round| {
+            Some(rate(round, Shape::Threads, many)? / rate(round, Shape::Threads, FRAMES)?)
+        }),
+    );
+    claim(
+        said(world, "with a thread for each network clients vary little over a long time (simulated)"),
+        positive("Jain's index of most networks less 0.9", "", move |round| Some(get(round, world, Shape::Threads, many, What::Jain)? - FAIR)),
+    );
+    claim(
+        said(world, "some clients are above the mean and others below, where frames are few (simulated)"),
+        positive("what the client with most has more than that with least, per cent of the mean, less that with seven networks", "%", move |round| {
+            let spread = |n: usize| {
+                let of = |what| get(round, world, Shape::Threads, n, what);
+                Some(100.0 * (of(What::Most)? - of(What::Least)?) * n as f64 / of(What::All)?)
+            };
+            Some(spread(many)? - spread(FRAMES)?)
+        }),
+    );
+}
+
+fn refusals(claims: &mut Vec<Claim<'static>>, quick: bool) {
+    let (_, many) = ends(Shape::Short, World::Simulated, quick);
+    let refused = |round: &Round<'_>, n| get(round, World::Simulated, Shape::Short, n, What::Refused);
+    let mut claim = |text, test| claims.push(Claim { place: FLOW, text, test });
+    claim(
+        "a receive queue of that size absorbs four senders at full rate (simulated)",
+        positive("1 less the messages refused with four clients", "", move |round| Some(1.0 - refused(round, ABSORBED)?)),
+    );
+    claim(
+        "more senders overrun it: messages are refused and sent again (simulated)",
+        positive("messages refused with most clients", "", move |round| refused(round, many)),
+    );
+    claim(
+        "sending again costs little of the rate (simulated)",
+        near("the rate of most clients, of that of four, which are never refused", STEADY, move |round| {
+            let rate = |n| get(round, World::Simulated, Shape::Short, n, What::All);
+            Some(rate(many)? / rate(ABSORBED)?)
+        }),
+    );
+}
+
+fn loitering(claims: &mut Vec<Claim<'static>>, quick: bool) {
+    let ks = loiters(quick);
+    let (least, some, most) = (ks[0], ks[ks.len() / 2], ks[ks.len() - 1]);
+    let get = |round: &Round<'_>, k, what| round.get(&loiter(World::Simulated, k, what));
+    let mut claim = |text, test| claims.push(Claim { place: SCHEDULING, text, test });
+    claim(
+        "a larger K serves bursts better (simulated)",
+        positive("the rate with a moderate K less that with K 1", "k/s", move |round| Some(get(round, some, What::All)? - get(round, least, What::All)?)),
+    );
+    claim(
+        "a large K degrades the response of other endpoints (simulated)",
+        positive("the response with the largest K less that with K 1", "us", move |round| {
+            Some(get(round, most, What::Response)? - get(round, least, What::Response)?)
+        }),
+    );
+}

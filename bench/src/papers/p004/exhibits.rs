@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rates, bandwidth and response times against the number of clients and of virtual networks; K.
+
+use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
+
+use super::steps::{BULK_BYTES, FRAMES, Shape, What, World, loiter, loiters, point};
+use crate::papers::model::Exhibit;
+use crate::papers::values::Values;
+
+/// All of them.
+pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
+    let few: fn(usize) -> bool = |networks| networks <= FRAMES;
+    let networks = [Shape::Single, Shape::Threads];
+    vec![
+        clients(values, quick, "Rate", "Clients of one endpoint: requests answered", &[Shape::Short], |_| true),
+        bandwidth(values, quick),
+        response(values, quick),
+        clients(values, quick, "Few networks", "Virtual networks, a frame for each: requests answered", &networks, few),
+        clients(values, quick, "Many networks", "More virtual networks than frames: requests answered", &networks, |networks| networks > FRAMES),
+        loitering(values, quick),
+    ]
+}
+
+fn missing(value: Option<f64>) -> Cell {
+    value.map_or_else(|| "not measured".into(), Cell::from)
+}
+
+fn cell(values: &Values, name: &str) -> Cell {
+    missing(values.median(name))
+}
+
+/// Where a shape is measured with so many clients.
+fn measured(shapes: &[Shape], quick: bool, wanted: fn(usize) -> bool) -> Vec<(World, Shape, usize)> {
+    let mut all = Vec::new();
+    for world in World::ALL {
+        for shape in shapes {
+            all.extend(shape.points(world, quick).iter().filter(|n| wanted(**n)).map(|n| (world, *shape, *n)));
+        }
+    }
+    all
+}
+
+fn line_name(world: World, shape: Shape) -> String {
+    format!("{}, {}", world.name(), shape.name())
+}
+
+/// A figure of points as lines: one for each world and shape.
+fn plot(title: &str, y: Axis, points: &[(World, Shape, usize)], value: impl Fn(World, Shape, usize) -> Option<f64>) -> Plot {
+    let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for (world, shape, n) in points {
+        let Some(value) = value(*world, *shape, *n) else { continue };
+        let name = line_name(*world, *shape);
+        match lines.iter_mut().find(|line| line.0 == name) {
+            Some(line) => line.1.push((*n as f64, value)),
+            None => lines.push((name, vec![(*n as f64, value)])),
+        }
+    }
+    let lines = lines.into_iter().map(|(name, points)| Line::new(name, points)).collect();
+    Plot { title: title.to_owned(), x: Axis::new("clients", Unit::None, Scale::Log2), y, lines }
+}
+
+fn clients(values: &Values, quick: bool, name: &'static str, title: &str, shapes: &[Shape], wanted: fn(usize) -> bool) -> Exhibit {
+    let rate = |name: &str| Column::measured(name, Unit::ThousandPerSecond);
+    let mut columns = vec![Column::plain("where"), Column::plain("clients"), rate("all"), rate("each"), rate("least"), rate("most")];
+    columns.extend([Column::measured("Jain", Unit::None), Column::measured("response", Unit::Microseconds)]);
+    if shapes[0].is_networks() {
+        columns.push(Column::measured("loads", Unit::None));
+    } else {
+        columns.push(Column::measured("refused", Unit::None));
+    }
+    let mut table = Table::new(title, columns);
+    let points = measured(shapes, quick, wanted);
+    let of = |world, shape, n, what| values.median(&point(world, shape, n, what));
+    for (world, shape, n) in &points {
+        let get = |what| missing(of(*world, *shape, *n, what));
+        let each = of(*world, *shape, *n, What::All).map(|all| all / *n as f64);
+        let mut row = vec![line_name(*world, *shape).into(), (*n).into(), get(What::All), missing(each), get(What::Least), get(What::Most)];
+        row.extend([get(What::Jain), get(What::Response), get(if shape.is_networks() { What::Loads } else { What::Refused })]);
+        table.row(row);
+    }
+    let rate = || Axis::new("requests answered", Unit::ThousandPerSecond, Scale::Log10);
+    let plots = vec![
+        plot("All clients", rate(), &points, |world, shape, n| of(world, shape, n, What::All)),
+        plot("Each client", rate(), &points, |world, shape, n| Some(of(world, shape, n, What::All)? / n as f64)),
+    ];
+    Exhibit { plots, ..Exhibit::table(name, [], table) }
+}
+
+fn bandwidth(values: &Values, quick: bool) -> Exhibit {
+    let rate = |name: &str| Column::measured(name, Unit::MegabytesPerSecond);
+    let columns =
+        [Column::plain("where"), Column::plain("clients"), rate("all"), rate("each"), rate("least"), rate("most"), Column::measured("Jain", Unit::None)];
+    let mut table = Table::new("Clients of one endpoint: bandwidth of requests of 8 KiB", columns);
+    let points = measured(&[Shape::Bulk], quick, |_| true);
+    let megabytes = |world, n, what, share: f64| Some(values.median(&point(world, Shape::Bulk, n, what))? * BULK_BYTES as f64 / 1e3 / share);
+    for (world, shape, n) in &points {
+        let get = |what, share| missing(megabytes(*world, *n, what, share));
+        let mut row =
+            vec![line_name(*world, *shape).into(), (*n).into(), get(What::All, 1.0), get(What::All, *n as f64), get(What::Least, 1.0), get(What::Most, 1.0)];
+        row.push(cell(values, &point(*world, *shape, *n, What::Jain)));
+        table.row(row);
+    }
+    let axis = || Axis::new("bandwidth", Unit::MegabytesPerSecond, Scale::Log10);
+    let plots = vec![
+        plot("All clients", axis(), &points, |world, _, n| megabytes(world, n, What::All, 1.0)),
+        plot("Each client", axis(), &points, |world, _, n| megabytes(world, n, What::All, n as f64)),
+    ];
+    Exhibit { plots, ..Exhibit::table("Bandwidth", ["Replies have one word."], table) }
+}
+
+fn response(values: &Values, quick: bool) -> Exhibit {
+    let columns = [Column::plain("where"), Column::plain("clients"), Column::measured("response", Unit::Microseconds)];
+    let mut table = Table::new("Clients of one endpoint: from a request to its reply", columns);
+    let points = measured(&[Shape::Short], quick, |_| true);
+    for (world, shape, n) in &points {
+        table.row([line_name(*world, *shape).into(), (*n).into(), cell(values, &point(*world, *shape, *n, What::Response))]);
+    }
+    let axis = Axis::new("response", Unit::Microseconds, Scale::Log10);
+    let plots = vec![plot("From a request to its reply", axis, &points, |world, shape, n| values.median(&point(world, shape, n, What::Response)))];
+    let about = ["A client has several requests outstanding: each client more adds the gap of all of them."];
+    Exhibit { plots, ..Exhibit::table("Round trip", about, table) }
+}
+
+fn loitering(values: &Values, quick: bool) -> Exhibit {
+    let rate = |name: &str| Column::measured(name, Unit::ThousandPerSecond);
+    let columns = [
+        Column::plain("where"),
+        Column::plain("K"),
+        rate("all"),
+        rate("least"),
+        Column::measured("Jain", Unit::None),
+        Column::measured("response", Unit::Microseconds),
+    ];
+    let mut table = Table::new("Seven networks, a thread for each, by K", columns);
+    let mut lines = Vec::new();
+    for world in World::ALL {
+        let mut points = Vec::new();
+        for k in loiters(quick) {
+            let name = |what| loiter(world, *k, what);
+            let mut row = vec![world.name().into(), u64::from(*k).into()];
+            row.extend([What::All, What::Least, What::Jain, What::Response].map(|what| cell(values, &name(what))));
+            table.row(row);
+            points.extend(values.median(&name(What::All)).map(|all| (f64::from(*k), all)));
+        }
+        lines.push(Line::new(world.name(), points));
+    }
+    let y = Axis::new("requests answered", Unit::ThousandPerSecond, Scale::Log10);
+    let plots = vec![Plot { title: "All clients, by K".to_owned(), x: Axis::new("K", Unit::None, Scale::Log2), y, lines }];
+    let about = [
+        "K: attempts to send that an endpoint has in a turn, whether it has something to send or not. Clients have 32 requests outstanding, and the network interface is the bottleneck: 5 us to go to another endpoint, 1 us a packet.",
+    ];
+    Exhibit { plots, ..Exhibit::table("K", about, table) }
+}

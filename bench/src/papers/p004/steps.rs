@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The steps of a round, and the names of their figures.
+
+/// How clients meet at the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// All at one endpoint, short requests.
+    Short,
+    /// All at one endpoint, requests of 8 KiB.
+    Bulk,
+    /// A virtual network each, one thread of the server for all.
+    Single,
+    /// A virtual network each, a thread of the server for each.
+    Threads,
+}
+
+/// Where it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    /// In virtual time.
+    Simulated,
+}
+
+/// A figure of a number of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Requests answered for all clients, thousands a second.
+    All,
+    /// For the client that gets least.
+    Least,
+    /// For the client that gets most.
+    Most,
+    /// Jain's index of fairness.
+    Jain,
+    /// From a request to its reply, us: the mean in the simulator, else the median.
+    Response,
+    /// Messages refused.
+    Refused,
+    /// Endpoints loaded into frames.
+    Loads,
+}
+
+/// Frames of the server's network interface.
+pub const FRAMES: usize = 7;
+/// Bytes of long requests.
+pub const BULK_BYTES: usize = 8192;
+/// Requests that a client has outstanding in the simulator.
+pub const OUTSTANDING: usize = 4;
+/// Clients whose requests the receive queue of the simulator's endpoint holds, as in the paper.
+pub const ABSORBED: usize = 4;
+/// Clients of one endpoint.
+const CLIENTS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
+const CLIENTS_QUICK: [usize; 3] = [1, 4, 10];
+/// Virtual networks.
+const NETWORKS: [usize; 8] = [1, 2, 4, 7, 8, 12, 16, 32];
+const NETWORKS_QUICK: [usize; 4] = [1, 4, 7, 8];
+/// Values of K.
+const LOITERS: [u32; 7] = [1, 2, 4, 16, 64, 256, 1024];
+const LOITERS_QUICK: [u32; 3] = [1, 4, 256];
+
+/// A measurement of a round.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The names of its figures, in order.
+    pub names: Vec<String>,
+    /// Its measurement.
+    pub of: Of,
+}
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub enum Of {
+    /// Runs a scenario of the simulator. Its figures are these columns of a table, row by row.
+    Scenario { name: &'static str, options: Vec<(&'static str, String)>, columns: Vec<&'static str>, table: usize },
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Short, Self::Bulk, Self::Single, Self::Threads];
+
+    /// In names of figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Short => "one endpoint",
+            Self::Bulk => "one endpoint, 8 KiB",
+            Self::Single => "networks, one thread",
+            Self::Threads => "networks, threads",
+        }
+    }
+
+    /// Whether each client has a virtual network for itself.
+    pub fn is_networks(self) -> bool {
+        matches!(self, Self::Single | Self::Threads)
+    }
+
+    /// Numbers of clients.
+    pub fn points(self, world: World, quick: bool) -> &'static [usize] {
+        match (world, self.is_networks(), quick) {
+            (World::Simulated, false, false) => &CLIENTS,
+            (World::Simulated, false, true) => &CLIENTS_QUICK,
+            (World::Simulated, true, false) => &NETWORKS,
+            (World::Simulated, true, true) => &NETWORKS_QUICK,
+        }
+    }
+}
+
+impl World {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Simulated];
+
+    /// In tables and names of figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+        }
+    }
+}
+
+impl What {
+    fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Least => "least",
+            Self::Most => "most",
+            Self::Jain => "Jain",
+            Self::Response => "response",
+            Self::Refused => "refused",
+            Self::Loads => "loads",
+        }
+    }
+}
+
+/// Values of K.
+pub fn loiters(quick: bool) -> &'static [u32] {
+    if quick { &LOITERS_QUICK } else { &LOITERS }
+}
+
+/// The name of a figure of so many clients.
+pub fn point(world: World, shape: Shape, clients: usize, what: What) -> String {
+    format!("{}, {}, {clients} clients: {}", world.name(), shape.name(), what.name())
+}
+
+/// The name of a figure of a value of K.
+pub fn loiter(world: World, k: u32, what: What) -> String {
+    format!("{}, K {k}: {}", world.name(), what.name())
+}
+
+/// Everything, in the order of a round.
+pub fn steps(quick: bool) -> Vec<Step> {
+    let mut steps: Vec<Step> = Shape::ALL.into_iter().map(|shape| clients(shape, quick)).collect();
+    steps.push(loitering(quick));
+    steps
+}
+
+fn list<T: ToString>(numbers: &[T]) -> String {
+    numbers.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Numbers of clients, or of virtual networks, in the simulator.
+fn clients(shape: Shape, quick: bool) -> Step {
+    let points = shape.points(World::Simulated, quick);
+    let mut options = vec![("clients", list(points)), ("transport", "window".to_owned()), ("outstanding", OUTSTANDING.to_string())];
+    options.push(("inbox", (OUTSTANDING * ABSORBED).to_string()));
+    let mut whats = vec![What::All, What::Least, What::Most, What::Jain, What::Response, What::Refused];
+    let name = if shape.is_networks() {
+        let servers = if shape == Shape::Threads { "threads" } else { "single" };
+        let (start, time) = if quick { ("20ms", "30ms") } else { ("100ms", "400ms") };
+        options.extend([("servers", servers.to_owned()), ("frames", FRAMES.to_string()), ("start", start.to_owned()), ("time", time.to_owned())]);
+        whats.push(What::Loads);
+        "networks"
+    } else {
+        let bytes = if shape == Shape::Bulk { BULK_BYTES } else { 16 };
+        let (start, time) = if quick { ("5ms", "10ms") } else { ("20ms", "100ms") };
+        options.extend([("sizes", bytes.to_string()), ("start", start.to_owned()), ("time", time.to_owned())]);
+        "clients"
+    };
+    let names = points.iter().flat_map(|clients| whats.iter().map(|what| point(World::Simulated, shape, *clients, *what))).collect();
+    Step { names, of: Of::Scenario { name, options, columns: whats.iter().map(|what| what.name()).collect(), table: 0 } }
+}
+
+/// Values of K in the simulator, where the network interface is the bottleneck and going to another
+/// endpoint takes long, so that bursts could gain.
+fn loitering(quick: bool) -> Step {
+    let whats = [What::All, What::Least, What::Jain, What::Response];
+    let ks = loiters(quick);
+    let (start, time) = if quick { ("5ms", "10ms") } else { ("10ms", "100ms") };
+    let fixed = [
+        ("clients", "7"),
+        ("servers", "threads"),
+        ("transport", "window"),
+        ("outstanding", "32"),
+        ("inbox", "64"),
+        ("take", "300ns"),
+        ("write", "300ns"),
+        ("switch", "0ns"),
+        ("packet", "1us"),
+        ("nic-switch", "5us"),
+        ("look", "50ns"),
+        ("start", start),
+        ("time", time),
+    ];
+    let mut options: Vec<(&'static str, String)> = fixed.map(|(name, value)| (name, value.to_owned())).into();
+    options.push(("loiter", list(ks)));
+    let names = ks.iter().flat_map(|k| whats.map(|what| loiter(World::Simulated, *k, what))).collect();
+    Step { names, of: Of::Scenario { name: "networks", options, columns: whats.iter().map(|what| what.name()).collect(), table: 0 } }
+}
