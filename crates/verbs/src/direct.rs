@@ -124,8 +124,10 @@ impl Core {
             return Done::No;
         }
         if qp.left != 0 {
-            // Messages may be answered late; behind them it goes as a packet.
-            let soon = qp.sends.iter().take(qp.left).all(|s| s.opcode == Opcode::Write || s.opcode.fetches());
+            // Messages may be answered late, so a write behind them goes as packets. A read or an
+            // atomic would need the peer's turn as a packet too, and the answers come with that
+            // turn. So it waits for them, and a long read is copied once.
+            let soon = send.opcode.fetches() || qp.sends.iter().take(qp.left).all(|s| s.opcode == Opcode::Write || s.opcode.fetches());
             return if soon { Done::Soon } else { Done::No };
         }
         let Some(vi) = self.connections.get(id).filter(|c| c.channel.is_open()).map(|c| c.channel.vi()) else { return Done::No };

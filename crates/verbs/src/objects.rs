@@ -113,9 +113,14 @@ impl Port {
         // One of both closures runs.
         let take = core::cell::RefCell::new(take);
         let n = self.station.take_or_poll(
-            |core| core.has_some(cq).then(|| core.take_entries(cq, most, &mut *take.borrow_mut())),
+            |core| {
+                if core.has_some(cq) {
+                    return Some(core.take_entries(cq, most, &mut *take.borrow_mut()));
+                }
+                core.need_not_look(cq).then_some(Ok(0))
+            },
             |core, engine| {
-                core.look(engine, |core| core.has_entries(cq));
+                core.look_for(engine, cq);
                 core.take_entries(cq, most, &mut *take.borrow_mut())
             },
         )?;

@@ -117,6 +117,28 @@ impl Core {
         self.cqs.get(bellwire_via::handle::Handle::from_raw(cq)).is_some_and(|q| !q.entries.is_empty())
     }
 
+    /// Looks for a poll of a completion queue that is empty.
+    #[inline(always)]
+    pub(crate) fn look_for<W: Wire>(&mut self, engine: &mut Engine<W>, cq: u32) {
+        let before = self.completed;
+        self.look(engine, |core| core.has_entries(cq));
+        self.looked_in_vain = (self.completed == before).then_some(cq);
+    }
+
+    /// Whether a poll of an empty completion queue may leave it at that: a look that a poll of
+    /// another queue has just made found nothing for any. Programs that poll one queue for sends
+    /// and one for receives by turns look once for both so. It is so for one poll only.
+    #[inline(always)]
+    pub(crate) fn need_not_look(&mut self, cq: u32) -> bool {
+        match self.looked_in_vain {
+            Some(other) if other != cq && self.strict.is_none() && self.cqs.get(bellwire_via::handle::Handle::from_raw(cq)).is_some() => {
+                self.looked_in_vain = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a look for that completion queue is over: it has entries, or does not exist.
     #[inline]
     pub(crate) fn has_entries(&self, cq: u32) -> bool {
