@@ -33,7 +33,7 @@ enum Command {
     #[command(name = measured::PEER_COMMAND, hide = true)]
     PerfPeer,
     /// A server or a client of `bellwire contend`.
-    #[command(name = contend::MEMBER_COMMAND, hide = true)]
+    #[command(name = contention::MEMBER_COMMAND, hide = true)]
     ContendMember,
     /// A process of a job whose global memory is measured.
     #[command(name = global_memory::WORKER_COMMAND, hide = true)]

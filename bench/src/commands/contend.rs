@@ -4,15 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bellwire_bench::contend::{self, Experiment, Options, report};
+use bellwire_bench::contend::{self, Experiment, MEMBER_COMMAND, Options, report};
 use bellwire_bench::pin;
 use bellwire_bench::report::json;
 use clap::{Args, ValueEnum};
 
 use bellwire_report::{output, plot};
-
-/// The hidden command of a server or a client.
-pub const MEMBER_COMMAND: &str = "contend-member";
 
 const LONG_ABOUT: &str = "\
 Has 1 to N client processes send short Active Messages to one server process, which has a processor for itself, and tells what all together and each of them get, how evenly, and how \
@@ -57,6 +54,10 @@ pub struct Arguments {
     /// Requests that each client has out
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=64))]
     window: u16,
+
+    /// Bytes of a request beside its arguments
+    #[arg(long, value_name = "BYTES", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=bellwire_bench::contend::BYTES_MAX as i64))]
+    size: u32,
 
     /// Milliseconds of each point [default: 2000, quick: 300]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(10..=600_000))]
@@ -121,6 +122,9 @@ fn options(arguments: &Arguments) -> Result<Options, String> {
         experiments: experiments.into_iter().filter(|(only, _)| wanted(*only)).map(|(_, experiment)| experiment).collect(),
         clients: arguments.clients.iter().map(|n| usize::from(*n)).collect(),
         window: usize::from(arguments.window),
+        bytes: arguments.size as usize,
+        nics: false,
+        environment: Default::default(),
         time: Duration::from_millis(u64::from(time)),
         cpus,
         together: arguments.together,

@@ -2,6 +2,7 @@
 //! Other libraries, run for comparison in the same run on the same two processors. What is missing
 //! is named with the package to install and is never a failure.
 
+pub mod agent;
 pub mod gasnet;
 pub mod installed;
 pub mod libfabric;

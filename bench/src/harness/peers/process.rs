@@ -34,8 +34,13 @@ pub fn is_executable(file: &Path) -> bool {
 
 /// `bellwire`, which starts jobs and programs of verbs: beside this executable, else in PATH.
 pub fn launcher(own: &Path) -> PathBuf {
-    let beside = own.with_file_name("bellwire");
-    if is_executable(&beside) { beside } else { "bellwire".into() }
+    beside(own, "bellwire")
+}
+
+/// A program of this project: beside this executable, else in PATH.
+pub fn beside(own: &Path, program: &str) -> PathBuf {
+    let beside = own.with_file_name(program);
+    if is_executable(&beside) { beside } else { program.into() }
 }
 
 /// A program that was started; ended when dropped.

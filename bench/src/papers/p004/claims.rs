@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the paper's text states, and how each statement is tested here.
 
-use super::steps::{ABSORBED, FRAMES, OUTSTANDING, Shape, What, World, loiter, loiters, point};
+use super::steps::{ABSORBED as SOME, FRAMES, OUTSTANDING, Shape, What, World, loiter, loiters, point};
 use crate::papers::judge::{Claim, Test};
 use crate::papers::values::Round;
 
@@ -9,6 +9,16 @@ const CONTENTION: &str = "one virtual network";
 const NETWORKS: &str = "several virtual networks";
 const FLOW: &str = "flow control";
 const SCHEDULING: &str = "endpoint scheduling";
+
+/// A statement about a world: its text, with the world behind it.
+macro_rules! said {
+    ($world:expr, $text:literal) => {
+        match $world {
+            World::Simulated => concat!($text, " (simulated)"),
+            World::Agents => concat!($text, " (agents)"),
+        }
+    };
+}
 
 /// How far a level may be from another one that is the same.
 const STEADY: f64 = 1.2;
@@ -28,10 +38,10 @@ fn get(round: &Round<'_>, world: World, shape: Shape, clients: usize, what: What
     round.get(&point(world, shape, clients, what))
 }
 
-/// The fewest clients, and the most.
-fn ends(shape: Shape, world: World, quick: bool) -> (usize, usize) {
+/// The most clients.
+fn most(shape: Shape, world: World, quick: bool) -> usize {
     let points = shape.points(world, quick);
-    (points[0], points[points.len() - 1])
+    points[points.len() - 1]
 }
 
 /// All of them.
@@ -41,9 +51,9 @@ pub fn all(quick: bool) -> Vec<Claim<'static>> {
     for world in World::ALL {
         one_network(&mut claims, world, quick);
         networks(&mut claims, world, quick);
+        loitering(&mut claims, world, quick);
     }
     refusals(&mut claims, quick);
-    loitering(&mut claims, quick);
     claims
 }
 
@@ -62,40 +72,33 @@ fn absent(claims: &mut Vec<Claim<'static>>) {
     }
 }
 
-/// The text of a statement in each world.
-fn said(world: World, simulated: &'static str) -> &'static str {
-    match world {
-        World::Simulated => simulated,
-    }
-}
-
 fn one_network(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
-    let (few, many) = ends(Shape::Short, world, quick);
+    let many = most(Shape::Short, world, quick);
     let rate = move |round: &Round<'_>, n| get(round, world, Shape::Short, n, What::All);
     let mut claim = |text, test| claims.push(Claim { place: CONTENTION, text, test });
     claim(
-        said(world, "the rate of all clients is steady, however many there are (simulated)"),
-        near("the rate of most clients, of that of the fewest", STEADY, move |round| Some(rate(round, many)? / rate(round, few)?)),
+        said!(world, "the rate of all clients is steady, however many there are"),
+        near("the rate of most clients, of that of four", STEADY, move |round| Some(rate(round, many)? / rate(round, SOME)?)),
     );
     claim(
-        said(world, "each client's share of short requests is fair (simulated)"),
+        said!(world, "each client's share of short requests is fair"),
         positive("Jain's index of most clients less 0.9", "", move |round| Some(get(round, world, Shape::Short, many, What::Jain)? - FAIR)),
     );
-    let (few, many) = ends(Shape::Bulk, world, quick);
+    let many = most(Shape::Bulk, world, quick);
     claim(
-        said(world, "the bandwidth of all clients is steady with requests of 8 KiB (simulated)"),
-        near("the bandwidth of most clients, of that of the fewest", STEADY, move |round| {
-            Some(get(round, world, Shape::Bulk, many, What::All)? / get(round, world, Shape::Bulk, few, What::All)?)
+        said!(world, "the bandwidth of all clients is steady with requests of 8 KiB"),
+        near("the bandwidth of most clients, of that of four", STEADY, move |round| {
+            Some(get(round, world, Shape::Bulk, many, What::All)? / get(round, world, Shape::Bulk, SOME, What::All)?)
         }),
     );
     claim(
-        said(world, "each client's bandwidth degrades fairly with requests of 8 KiB (simulated)"),
+        said!(world, "each client's bandwidth degrades fairly with requests of 8 KiB"),
         positive("Jain's index of most clients less 0.9", "", move |round| Some(get(round, world, Shape::Bulk, many, What::Jain)? - FAIR)),
     );
     let points = Shape::Short.points(world, quick);
     let (from, to) = (points[1], points[points.len() - 1]);
     claim(
-        said(world, "the round trip grows with the clients by the gap (simulated)"),
+        said!(world, "the round trip grows with the clients by the gap"),
         near("its slope for each request outstanding, of the gap at the rate of all", STEADY, move |round| {
             let at = |n| get(round, world, Shape::Short, n, What::Response);
             let slope = (at(to)? - at(from)?) / ((to - from) * OUTSTANDING) as f64;
@@ -105,43 +108,43 @@ fn one_network(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
 }
 
 fn networks(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
-    let (few, many) = ends(Shape::Single, world, quick);
+    let many = most(Shape::Single, world, quick);
     let rate = move |round: &Round<'_>, shape, n| get(round, world, shape, n, What::All);
     let mut claim = |text, test| claims.push(Claim { place: NETWORKS, text, test });
     claim(
-        said(world, "with a frame for each network the server's rate is near its peak (simulated)"),
-        near("the rate of seven networks, of that of one", STEADY, move |round| Some(rate(round, Shape::Single, FRAMES)? / rate(round, Shape::Single, few)?)),
+        said!(world, "with a frame for each network the server's rate is near its peak"),
+        near("the rate of seven networks, of that of four", STEADY, move |round| Some(rate(round, Shape::Single, FRAMES)? / rate(round, Shape::Single, SOME)?)),
     );
     claim(
-        said(world, "with a frame for each network each client is near its share (simulated)"),
+        said!(world, "with a frame for each network each client is near its share"),
         near("the client that gets least of seven, of a seventh of all", STEADY, move |round| {
             Some(get(round, world, Shape::Single, FRAMES, What::Least)? * FRAMES as f64 / rate(round, Shape::Single, FRAMES)?)
         }),
     );
     claim(
-        said(world, "with fewer frames than networks a server of one thread drops significantly (simulated)"),
+        said!(world, "with fewer frames than networks a server of one thread drops significantly"),
         positive("0.5 less the rate of most networks as a part of that of seven", "", move |round| {
             Some(0.5 - rate(round, Shape::Single, many)? / rate(round, Shape::Single, FRAMES)?)
         }),
     );
     claim(
-        said(world, "threads and events cost a part of the peak (simulated)"),
+        said!(world, "threads and events cost a part of the peak"),
         positive("the rate of one thread less that of a thread each, seven networks", "k/s", move |round| {
             Some(rate(round, Shape::Single, FRAMES)? - rate(round, Shape::Threads, FRAMES)?)
         }),
     );
     claim(
-        said(world, "with a thread for each network the rate stays, however few frames there are (simulated)"),
+        said!(world, "with a thread for each network the rate stays, however few frames there are"),
         near("the rate of most networks, of that of seven", STEADY, move |round| {
             Some(rate(round, Shape::Threads, many)? / rate(round, Shape::Threads, FRAMES)?)
         }),
     );
     claim(
-        said(world, "with a thread for each network clients vary little over a long time (simulated)"),
+        said!(world, "with a thread for each network clients vary little over a long time"),
         positive("Jain's index of most networks less 0.9", "", move |round| Some(get(round, world, Shape::Threads, many, What::Jain)? - FAIR)),
     );
     claim(
-        said(world, "some clients are above the mean and others below, where frames are few (simulated)"),
+        said!(world, "some clients are above the mean and others below, where frames are few"),
         positive("what the client with most has more than that with least, per cent of the mean, less that with seven networks", "%", move |round| {
             let spread = |n: usize| {
                 let of = |what| get(round, world, Shape::Threads, n, what);
@@ -153,12 +156,12 @@ fn networks(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
 }
 
 fn refusals(claims: &mut Vec<Claim<'static>>, quick: bool) {
-    let (_, many) = ends(Shape::Short, World::Simulated, quick);
+    let many = most(Shape::Short, World::Simulated, quick);
     let refused = |round: &Round<'_>, n| get(round, World::Simulated, Shape::Short, n, What::Refused);
     let mut claim = |text, test| claims.push(Claim { place: FLOW, text, test });
     claim(
         "a receive queue of that size absorbs four senders at full rate (simulated)",
-        positive("1 less the messages refused with four clients", "", move |round| Some(1.0 - refused(round, ABSORBED)?)),
+        positive("1 less the messages refused with four clients", "", move |round| Some(1.0 - refused(round, SOME)?)),
     );
     claim(
         "more senders overrun it: messages are refused and sent again (simulated)",
@@ -168,22 +171,22 @@ fn refusals(claims: &mut Vec<Claim<'static>>, quick: bool) {
         "sending again costs little of the rate (simulated)",
         near("the rate of most clients, of that of four, which are never refused", STEADY, move |round| {
             let rate = |n| get(round, World::Simulated, Shape::Short, n, What::All);
-            Some(rate(many)? / rate(ABSORBED)?)
+            Some(rate(many)? / rate(SOME)?)
         }),
     );
 }
 
-fn loitering(claims: &mut Vec<Claim<'static>>, quick: bool) {
-    let ks = loiters(quick);
+fn loitering(claims: &mut Vec<Claim<'static>>, world: World, quick: bool) {
+    let ks = loiters(world, quick);
     let (least, some, most) = (ks[0], ks[ks.len() / 2], ks[ks.len() - 1]);
-    let get = |round: &Round<'_>, k, what| round.get(&loiter(World::Simulated, k, what));
+    let get = move |round: &Round<'_>, k, what| round.get(&loiter(world, k, what));
     let mut claim = |text, test| claims.push(Claim { place: SCHEDULING, text, test });
     claim(
-        "a larger K serves bursts better (simulated)",
+        said!(world, "a larger K serves bursts better"),
         positive("the rate with a moderate K less that with K 1", "k/s", move |round| Some(get(round, some, What::All)? - get(round, least, What::All)?)),
     );
     claim(
-        "a large K degrades the response of other endpoints (simulated)",
+        said!(world, "a large K degrades the response of other endpoints"),
         positive("the response with the largest K less that with K 1", "us", move |round| {
             Some(get(round, most, What::Response)? - get(round, least, What::Response)?)
         }),

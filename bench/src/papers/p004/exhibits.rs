@@ -63,11 +63,7 @@ fn clients(values: &Values, quick: bool, name: &'static str, title: &str, shapes
     let rate = |name: &str| Column::measured(name, Unit::ThousandPerSecond);
     let mut columns = vec![Column::plain("where"), Column::plain("clients"), rate("all"), rate("each"), rate("least"), rate("most")];
     columns.extend([Column::measured("Jain", Unit::None), Column::measured("response", Unit::Microseconds)]);
-    if shapes[0].is_networks() {
-        columns.push(Column::measured("loads", Unit::None));
-    } else {
-        columns.push(Column::measured("refused", Unit::None));
-    }
+    columns.push(Column::measured(if shapes[0].is_networks() { "loads" } else { "refused" }, Unit::None));
     let mut table = Table::new(title, columns);
     let points = measured(shapes, quick, wanted);
     let of = |world, shape, n, what| values.median(&point(world, shape, n, what));
@@ -135,7 +131,7 @@ fn loitering(values: &Values, quick: bool) -> Exhibit {
     let mut lines = Vec::new();
     for world in World::ALL {
         let mut points = Vec::new();
-        for k in loiters(quick) {
+        for k in loiters(world, quick) {
             let name = |what| loiter(world, *k, what);
             let mut row = vec![world.name().into(), u64::from(*k).into()];
             row.extend([What::All, What::Least, What::Jain, What::Response].map(|what| cell(values, &name(what))));

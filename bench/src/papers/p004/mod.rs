@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Paper 004: virtual network transport protocols. Clients of one server in contention, more
-//! virtual networks than a network interface has frames for, and K, in the simulator, which is
-//! asked as the program that it is. The paper's numbers were not at hand: its words are compared.
+//! virtual networks than a network interface has frames for, and K: in the simulator, which is
+//! asked as the program that it is, and on real processes with agents of hosts. The paper's numbers
+//! were not at hand: its words are compared.
 
 mod claims;
 mod exhibits;
+mod real;
 mod steps;
 
 use super::model::Found;
@@ -22,6 +24,7 @@ pub fn run(options: &Options) -> Found {
         format!("Rounds: {}; each figure once in a round, in turn; cells are medians. A round of the simulator has a seed of its own.", options.rounds),
         "The text of the paper that was at hand has no numbers: what it says in words is set beside ours.".to_owned(),
         "Simulated: times of processors, network interfaces and loads are settings of the simulator, so levels are so by construction; that they are steady, and shared, is the result (docs/simulator.md).".to_owned(),
+        "Agents: a server process and client processes, each side with an agent of a host (bellwired) of its own over loopback; the server's agent has seven frames. All share the processors of this machine.".to_owned(),
     ];
     about.extend(about_quick(options));
     Found {
@@ -49,6 +52,7 @@ fn do_step(step: &Step, options: &Options, round: usize) -> Result<Vec<(String, 
             let rows = columns.first().map_or(0, Vec::len);
             (0..rows).flat_map(|row| columns.iter().map(move |column| column[row])).collect::<Vec<f64>>()
         }
+        Of::Clients { shape, clients, loiter } => real::clients(options, *shape, *clients, *loiter)?,
     };
     if figures.len() != step.names.len() {
         return Err(Error::failed(format!("{} figures in place of {}", figures.len(), step.names.len())));

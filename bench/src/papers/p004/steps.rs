@@ -19,6 +19,8 @@ pub enum Shape {
 pub enum World {
     /// In virtual time.
     Simulated,
+    /// On real processes, with two agents of hosts: one has the server, the other one the clients.
+    Agents,
 }
 
 /// A figure of a number of clients.
@@ -44,19 +46,26 @@ pub enum What {
 pub const FRAMES: usize = 7;
 /// Bytes of long requests.
 pub const BULK_BYTES: usize = 8192;
-/// Requests that a client has outstanding in the simulator.
+/// Requests that a client has outstanding.
 pub const OUTSTANDING: usize = 4;
 /// Clients whose requests the receive queue of the simulator's endpoint holds, as in the paper.
 pub const ABSORBED: usize = 4;
+/// K of an agent, unless it is set.
+const LOITER_USUAL: u32 = 2;
 /// Clients of one endpoint.
 const CLIENTS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 const CLIENTS_QUICK: [usize; 3] = [1, 4, 10];
+const CLIENTS_REAL: [usize; 5] = [1, 2, 4, 8, 16];
+const CLIENTS_REAL_QUICK: [usize; 3] = [1, 2, 4];
 /// Virtual networks.
 const NETWORKS: [usize; 8] = [1, 2, 4, 7, 8, 12, 16, 32];
 const NETWORKS_QUICK: [usize; 4] = [1, 4, 7, 8];
+const NETWORKS_REAL: [usize; 7] = [1, 2, 4, 7, 8, 12, 16];
+const NETWORKS_REAL_QUICK: [usize; 3] = [4, 7, 8];
 /// Values of K.
 const LOITERS: [u32; 7] = [1, 2, 4, 16, 64, 256, 1024];
 const LOITERS_QUICK: [u32; 3] = [1, 4, 256];
+const LOITERS_REAL: [u32; 5] = [1, 4, 16, 64, 256];
 
 /// A measurement of a round.
 #[derive(Debug, Clone)]
@@ -72,7 +81,12 @@ pub struct Step {
 pub enum Of {
     /// Runs a scenario of the simulator. Its figures are these columns of a table, row by row.
     Scenario { name: &'static str, options: Vec<(&'static str, String)>, columns: Vec<&'static str>, table: usize },
+    /// So many clients of a server, each side with an agent of this K. Its figures are [`REAL`].
+    Clients { shape: Shape, clients: usize, loiter: u32 },
 }
+
+/// The figures of clients on real processes.
+pub const REAL: [What; 7] = [What::All, What::Least, What::Most, What::Jain, What::Response, What::Refused, What::Loads];
 
 impl Shape {
     /// All of them.
@@ -100,18 +114,23 @@ impl Shape {
             (World::Simulated, false, true) => &CLIENTS_QUICK,
             (World::Simulated, true, false) => &NETWORKS,
             (World::Simulated, true, true) => &NETWORKS_QUICK,
+            (World::Agents, false, false) => &CLIENTS_REAL,
+            (World::Agents, false, true) => &CLIENTS_REAL_QUICK,
+            (World::Agents, true, false) => &NETWORKS_REAL,
+            (World::Agents, true, true) => &NETWORKS_REAL_QUICK,
         }
     }
 }
 
 impl World {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Simulated];
+    pub const ALL: [Self; 2] = [Self::Simulated, Self::Agents];
 
     /// In tables and names of figures.
     pub fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
+            Self::Agents => "agents",
         }
     }
 }
@@ -131,8 +150,12 @@ impl What {
 }
 
 /// Values of K.
-pub fn loiters(quick: bool) -> &'static [u32] {
-    if quick { &LOITERS_QUICK } else { &LOITERS }
+pub fn loiters(world: World, quick: bool) -> &'static [u32] {
+    match (world, quick) {
+        (_, true) => &LOITERS_QUICK,
+        (World::Simulated, false) => &LOITERS,
+        (World::Agents, false) => &LOITERS_REAL,
+    }
 }
 
 /// The name of a figure of so many clients.
@@ -149,6 +172,16 @@ pub fn loiter(world: World, k: u32, what: What) -> String {
 pub fn steps(quick: bool) -> Vec<Step> {
     let mut steps: Vec<Step> = Shape::ALL.into_iter().map(|shape| clients(shape, quick)).collect();
     steps.push(loitering(quick));
+    for shape in Shape::ALL {
+        for clients in shape.points(World::Agents, quick) {
+            let names = REAL.map(|what| point(World::Agents, shape, *clients, what)).into();
+            steps.push(Step { names, of: Of::Clients { shape, clients: *clients, loiter: LOITER_USUAL } });
+        }
+    }
+    for k in loiters(World::Agents, quick) {
+        let names = REAL.map(|what| loiter(World::Agents, *k, what)).into();
+        steps.push(Step { names, of: Of::Clients { shape: Shape::Threads, clients: FRAMES, loiter: *k } });
+    }
     steps
 }
 
@@ -182,7 +215,7 @@ fn clients(shape: Shape, quick: bool) -> Step {
 /// endpoint takes long, so that bursts could gain.
 fn loitering(quick: bool) -> Step {
     let whats = [What::All, What::Least, What::Jain, What::Response];
-    let ks = loiters(quick);
+    let ks = loiters(World::Simulated, quick);
     let (start, time) = if quick { ("5ms", "10ms") } else { ("10ms", "100ms") };
     let fixed = [
         ("clients", "7"),

@@ -54,11 +54,13 @@ struct Client {
     endpoint: EndpointId,
     state: Arc<Mutex<State>>,
     window: usize,
+    /// What a request carries beside its arguments.
+    payload: Vec<u8>,
 }
 
 /// Does what it is told until the line closes.
-pub(super) fn run(mut channel: Channel, window: usize) -> Result<(), Error> {
-    let client = Client::new(window)?;
+pub(super) fn run(mut channel: Channel, window: usize, bytes: usize) -> Result<(), Error> {
+    let client = Client::new(window, bytes)?;
     while let Some(ask) = channel.receive::<Ask>()? {
         let answer = match ask {
             Ask::Meet(name) => client.meet(&name).map(|()| Answer::Ready),
@@ -71,7 +73,7 @@ pub(super) fn run(mut channel: Channel, window: usize) -> Result<(), Error> {
 }
 
 impl Client {
-    fn new(window: usize) -> Result<Self, Error> {
+    fn new(window: usize, bytes: usize) -> Result<Self, Error> {
         let device = Device::open(NicConfig::from_env().map_err(failed)?).map_err(failed)?;
         let bundle = Bundle::new(&device).map_err(failed)?;
         let endpoint = bundle.create_endpoint().map_err(failed)?;
@@ -83,7 +85,7 @@ impl Client {
         bundle.set_handler(endpoint, PONG, move |message| lock(&s).reply(message.args()[0] as usize)).map_err(failed)?;
         let s = Arc::clone(&state);
         bundle.set_error_handler(endpoint, move |back| lock(&s).returned = Some(format!("a request came back: {:?}", back.status))).map_err(failed)?;
-        Ok(Self { bundle, endpoint, state, window })
+        Ok(Self { bundle, endpoint, state, window, payload: vec![0; bytes] })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -103,7 +105,12 @@ impl Client {
     fn ask(&self) -> Result<bool, Error> {
         let Some(place) = self.state().free.pop() else { return Ok(false) };
         self.state().stamps[place] = now();
-        self.bundle.request(self.endpoint, 0, PING, &[place as i32, 0]).map_err(failed)?;
+        let args = [place as i32, 0];
+        match &self.payload[..] {
+            [] => self.bundle.request(self.endpoint, 0, PING, &args),
+            payload => self.bundle.request_medium(self.endpoint, 0, PING, payload, &args),
+        }
+        .map_err(failed)?;
         Ok(true)
     }
 

@@ -37,7 +37,9 @@ impl Member {
         let (program, arguments) = &options.worker;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
-        let cpus = if matches!(role, Role::Server(_)) { options.server_cpus() } else { options.client_cpus() };
+        let is_server = matches!(role, Role::Server(_));
+        command.envs(options.environment[usize::from(!is_server)].iter().map(|(name, value)| (name, value)));
+        let cpus = if is_server { options.server_cpus() } else { options.client_cpus() };
         let child = pin::spawn_among(cpus, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
         let mut member = Self { child, channel: Channel::new(ours) };
         member.channel.set_patience(Some(PATIENCE + options.time))?;
@@ -58,7 +60,8 @@ impl Member {
 pub(super) fn measure(options: &Options, serving: Serving, clients: usize) -> Result<Vec<Counted>, Error> {
     let mut server = Member::start(options, Role::Server(serving))?;
     let Answer::Names(names) = server.hear()? else { return Err(Error::failed("the server has no names")) };
-    let mut crew = (0..clients).map(|_| Member::start(options, Role::Client { window: options.window })).collect::<Result<Vec<_>, _>>()?;
+    let mut crew =
+        (0..clients).map(|_| Member::start(options, Role::Client { window: options.window, bytes: options.bytes })).collect::<Result<Vec<_>, _>>()?;
     for (member, name) in crew.iter_mut().zip(names.iter().cycle()) {
         member.channel.send(&Ask::Meet(name.clone()))?;
     }

@@ -34,6 +34,11 @@ use crate::pin::Pinning;
 use crate::progress::Progress;
 use protocol::{Ask, Counted, Role, Serving};
 
+/// The hidden command of a server or a client, which ends up in [`main`].
+pub const MEMBER_COMMAND: &str = "contend-member";
+/// Most bytes of a request.
+pub const BYTES_MAX: usize = bellwire_am::MEDIUM_BYTES_MAX;
+
 /// How clients meet at the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -59,12 +64,9 @@ impl Experiment {
         }
     }
 
-    fn serving(self, clients: usize) -> Serving {
-        match self {
-            Experiment::OneEndpoint => Serving { endpoints: 1, threads: false },
-            Experiment::Networks => Serving { endpoints: clients, threads: false },
-            Experiment::Threads => Serving { endpoints: clients, threads: true },
-        }
+    fn serving(self, clients: usize, nics: bool) -> Serving {
+        let endpoints = if self == Experiment::OneEndpoint { 1 } else { clients };
+        Serving { endpoints, threads: self == Experiment::Threads, nics }
     }
 }
 
@@ -79,6 +81,12 @@ pub struct Options {
     pub clients: Vec<usize>,
     /// Requests that a client has out.
     pub window: usize,
+    /// Bytes of a request beside its arguments.
+    pub bytes: usize,
+    /// Each endpoint of the server has a network interface of its own, also with one thread.
+    pub nics: bool,
+    /// Environment variables of the server, and of the clients.
+    pub environment: [Vec<(&'static str, String)>; 2],
     /// How long a point is measured.
     pub time: Duration,
     /// The processors; empty: all.
@@ -157,6 +165,8 @@ pub struct Contention {
     pub client_cpus: Vec<usize>,
     /// Requests that a client had out.
     pub window: usize,
+    /// Bytes of a request beside its arguments.
+    pub bytes: usize,
     /// How long a point was measured.
     #[serde(rename = "seconds", serialize_with = "seconds")]
     pub time: Duration,
@@ -172,6 +182,15 @@ fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok
     serializer.serialize_f64(time.as_secs_f64())
 }
 
+/// Measures one point.
+///
+/// # Errors
+/// A process failed, ended, or did not answer in time.
+pub fn point(options: &Options, experiment: Experiment, clients: usize) -> Result<Point, Error> {
+    let counted = crew::measure(options, experiment.serving(clients, options.nics), clients)?;
+    Ok(Point::new(experiment, &counted, options.time.as_secs_f64()))
+}
+
 /// Measures.
 pub fn run(options: &Options) -> Contention {
     let (mut points, mut failures) = (Vec::new(), Vec::new());
@@ -180,8 +199,8 @@ pub fn run(options: &Options) -> Contention {
         for &clients in &options.clients {
             let label = format!("{}, {clients} clients", experiment.title());
             progress.step(&label);
-            match crew::measure(options, experiment.serving(clients), clients) {
-                Ok(counted) => points.push(Point::new(experiment, &counted, options.time.as_secs_f64())),
+            match point(options, experiment, clients) {
+                Ok(point) => points.push(point),
                 Err(error) => failures.push(format!("{label}: {error}")),
             }
         }
@@ -192,6 +211,7 @@ pub fn run(options: &Options) -> Contention {
         server_cpus: options.server_cpus().to_vec(),
         client_cpus: options.client_cpus().to_vec(),
         window: options.window,
+        bytes: options.bytes,
         time: options.time,
         goals: goals::evaluate_contention(&points),
         points,
@@ -208,7 +228,7 @@ pub fn main() -> Result<(), Error> {
     let Some(Ask::Be(role)) = channel.receive::<Ask>()? else { return Ok(()) };
     match role {
         Role::Server(serving) => server::run(channel, serving),
-        Role::Client { window } => client::run(channel, window),
+        Role::Client { window, bytes } => client::run(channel, window, bytes),
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Serving {
     pub endpoints: usize,
     /// Whether each has a thread that waits for its events; else one thread polls.
     pub threads: bool,
+    /// Whether each has a network interface of its own, also with one thread.
+    pub nics: bool,
 }
 
 /// What a process is.
@@ -29,6 +31,8 @@ pub enum Role {
     Client {
         /// Requests out.
         window: usize,
+        /// Bytes of a request beside its arguments.
+        bytes: usize,
     },
 }
 

@@ -13,10 +13,11 @@ pub fn table(found: &Contention) -> String {
     let mut text = machine_heading("contend", &found.machine);
     let _ = writeln!(
         text,
-        "server on processors {:?}, clients on {:?}; {} requests out for each client, {} s for each point",
+        "server on processors {:?}, clients on {:?}; {} requests of {} B out for each client, {} s for each point",
         found.server_cpus,
         found.client_cpus,
         found.window,
+        found.bytes,
         found.time.as_secs_f64()
     );
     for experiment in Experiment::ALL {
@@ -97,6 +98,7 @@ mod tests {
             server_cpus: vec![0],
             client_cpus: vec![1],
             window: 16,
+            bytes: 0,
             time: Duration::from_secs(1),
             points: vec![point(Experiment::OneEndpoint, 1, 5e6), point(Experiment::OneEndpoint, 4, 4e6), point(Experiment::Threads, 4, 1e6)],
             failures: vec!["networks, one thread, 4 clients: gone".to_owned()],

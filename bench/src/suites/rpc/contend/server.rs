@@ -40,7 +40,7 @@ fn add_endpoint(bundle: &Bundle) -> Result<Vec<u8>, Error> {
 pub(super) fn run(mut channel: Channel, serving: Serving) -> Result<(), Error> {
     let mut bundles = Vec::new();
     let mut names = Vec::new();
-    if serving.threads {
+    if serving.threads || serving.nics {
         // A device for each: bundles that share one set aside what they find for others.
         for _ in 0..serving.endpoints {
             let bundle = Bundle::new(&device()?).map_err(failed)?;
@@ -62,8 +62,11 @@ pub(super) fn run(mut channel: Channel, serving: Serving) -> Result<(), Error> {
             // Relaxed: nothing else is handed over.
             ends.store(true, Ordering::Relaxed);
         });
-        let serve = |bundle: &Bundle| if serving.threads { wait_and_serve(bundle, &ends) } else { poll(bundle, &ends) };
         let (first, others) = bundles.split_first().expect("at least one");
+        if !serving.threads {
+            return poll(&bundles, &ends);
+        }
+        let serve = |bundle: &Bundle| wait_and_serve(bundle, &ends);
         let threads: Vec<_> = others.iter().map(|bundle| scope.spawn(move || serve(bundle))).collect();
         let mut outcome = serve(first);
         for thread in threads {
@@ -73,10 +76,10 @@ pub(super) fn run(mut channel: Channel, serving: Serving) -> Result<(), Error> {
     })
 }
 
-fn poll(bundle: &Bundle, ends: &AtomicBool) -> Result<(), Error> {
+fn poll(bundles: &[Bundle], ends: &AtomicBool) -> Result<(), Error> {
     // Relaxed: nothing else is handed over.
     while !ends.load(Ordering::Relaxed) {
-        bundle.poll().map_err(failed)?;
+        bundles.iter().try_for_each(|bundle| bundle.poll().map(drop)).map_err(failed)?;
     }
     Ok(())
 }
