@@ -40,16 +40,30 @@ certain links     cargo run -q --locked -p xtask -- links
 certain man       scripts/check-man.sh
 certain deny scripts/deny.sh
 certain parts  scripts/check-parts.sh
-certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
-certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
-certain site   site/check.sh "$target/site"
-# New calls of the standard library are found by the lints already.
-[ "$mode" = short ] || certain msrv scripts/msrv.sh
+lints_and_docs() {
+    certain lints     cargo clippy --workspace --all-targets --locked -- -D warnings
+    certain docs      env RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --locked
+    certain site   site/check.sh "$target/site"
+    # New calls of the standard library are found by the lints already.
+    [ "$mode" = short ] || certain msrv scripts/msrv.sh
+}
 if [ "$mode" = check ]; then
+    lints_and_docs
     finish
     exit
 fi
-certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench -p bellwire-nisim
+# A release is optimised as a whole, by one thread at the end of each program: the tests in Rust are
+# compiled meanwhile, in a folder of Cargo's own, so that they need not wait for each other.
+lane_debug() {
+    lints_and_docs
+    certain rust-built cargo test -q --workspace --locked --no-run
+}
+lane_release() {
+    certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench -p bellwire-nisim
+}
+lane lane_debug
+lane lane_release
+lanes_end
 
 random_split_c() { splitcc/tests/random.sh "$target/debug/xtask" "$target/splitcc" "$target/release/bellwire" "$target/random-splitc" "$@"; }
 split_c() {
