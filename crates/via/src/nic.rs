@@ -293,7 +293,7 @@ impl Nic {
     /// The oldest completed send-side request, if there is one; never blocks.
     #[inline]
     pub fn send_done(&self, vi: ViHandle) -> Result<Option<Completion>, Error> {
-        self.shared.poll(|e| e.poll_send(vi))
+        self.shared.take_or_poll(|e| e.send_done(vi), |e| e.poll_send_any(vi))
     }
 
     /// The oldest completed receive, if there is one; never blocks.
@@ -305,7 +305,7 @@ impl Nic {
     /// The oldest entry of a completion queue, if there is one; never blocks.
     #[inline]
     pub fn cq_done(&self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
-        self.shared.poll(|e| e.poll_cq(cq))
+        self.shared.take_or_poll(|e| e.cq_done(cq), |e| e.poll_cq_any(cq))
     }
 
     /// One look by `poll`, on the terms of the calls above: for layers that take from an inbox

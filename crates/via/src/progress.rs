@@ -257,8 +257,9 @@ impl<W: Wire> Engine<W> {
         self.poll_send_any(handle)
     }
 
+    /// As [`poll_send`](Self::poll_send), when there is none.
     #[inline(never)]
-    fn poll_send_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
+    pub(crate) fn poll_send_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         match self.vis.get(handle) {
             Some(vi) if self.links.len() > LINKS_ALWAYS && vi.state == ViState::Connected => self.progress_of(vi.link),
             _ => _ = self.progress_polling(),
@@ -273,6 +274,12 @@ impl<W: Wire> Engine<W> {
         if let Some(entry) = self.cq_done(cq)? {
             return Ok(Some(entry));
         }
+        self.poll_cq_any(cq)
+    }
+
+    /// As [`poll_cq`](Self::poll_cq), when there is none.
+    #[inline]
+    pub(crate) fn poll_cq_any(&mut self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
         self.progress_polling();
         self.cq_done(cq)
     }

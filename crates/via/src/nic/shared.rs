@@ -54,6 +54,31 @@ impl Shared {
         result
     }
 
+    /// As [`poll`](Self::poll), unless `take` finds something that is already complete.
+    #[inline(always)]
+    pub(super) fn take_or_poll<R>(
+        &self,
+        take: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
+        poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
+    ) -> Result<Option<R>, Error> {
+        self.here()?;
+        let mut core = self.token.enter(Claim::Bias);
+        if core.begin_take() {
+            core = self.besides(core, Poller::Completions);
+        }
+        let result = match take(&mut core.engine) {
+            Ok(None) => {
+                core.tell_look(self);
+                poll(&mut core.engine)
+            }
+            found => found,
+        };
+        if core.needs_settling() {
+            core.settle(self);
+        }
+        result
+    }
+
     /// What a poll does before it looks, now and then: the whole turn that is due once in so many
     /// polls, whatever is found; unusual things; and letting others run when the polls before found
     /// nothing, unless a poller does that when it holds no lock.
@@ -64,6 +89,7 @@ impl Shared {
             core.attend(self);
         }
         if core.polls.is_multiple_of(POLLS_PER_TURN) {
+            core.tell_look(self);
             match poller {
                 Poller::Completions => core.engine.progress_in_turn(),
                 Poller::Frames => core.engine.turn_besides_frames(),

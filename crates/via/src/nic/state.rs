@@ -156,11 +156,20 @@ impl Core {
         }
     }
 
-    /// The application polls: a sign of life, the time if somebody needs it. True if
-    /// [`Shared::besides`] is due.
+    /// The application polls and looks at the wire: a sign of life, the time if somebody needs it.
+    /// True if [`Shared::besides`] is due.
     #[inline]
     pub(super) fn begin_poll(&mut self, shared: &Shared) -> bool {
-        self.count_poll(shared);
+        let is_due = self.begin_take();
+        self.tell_look(shared);
+        is_due
+    }
+
+    /// As [`begin_poll`](Self::begin_poll), without the sign of life: a poll that finds what is
+    /// already complete moves nothing, so the helper is not to leave the wire to such polls.
+    #[inline(always)]
+    pub(super) fn begin_take(&mut self) -> bool {
+        self.polls = self.polls.wrapping_add(1);
         if self.engine.has_timers() || self.polls.is_multiple_of(POLLS_PER_CLOCK) {
             self.engine.set_now(clock());
         }
@@ -170,6 +179,12 @@ impl Core {
     #[inline(always)]
     pub(super) fn count_poll(&mut self, shared: &Shared) {
         self.polls = self.polls.wrapping_add(1);
+        self.tell_look(shared);
+    }
+
+    /// The application looks at the wire.
+    #[inline(always)]
+    pub(super) fn tell_look(&self, shared: &Shared) {
         // Relaxed: a sign of life for the helper, nothing is published by it; written under the
         // token only.
         shared.polls.0.store(self.polls, Ordering::Relaxed);

@@ -32,7 +32,7 @@ impl Nic {
     /// # Errors
     /// As there.
     pub fn inbox_wait_until(&self, inbox: InboxHandle, requests: u64, timeout: Option<Duration>, until: impl Fn() -> bool) -> Result<(), Error> {
-        self.wait(Target::Inbox, timeout, Spin::Nic, |e| Ok((e.has_come(inbox) || e.connection_requests() != requests || until()).then_some(())))
+        self.wait(Target::Inbox, timeout, Spin::Nic, |_| Ok(None), |e| Ok((e.has_come(inbox) || e.connection_requests() != requests || until()).then_some(())))
     }
 
     /// As [`send_done`](Self::send_done), waiting. [`Error::Timeout`] when the time is over.
@@ -52,17 +52,17 @@ impl Nic {
 
     /// As [`send_wait`](Self::send_wait), polling for a time of its own before it sleeps.
     pub fn send_wait_with(&self, vi: ViHandle, timeout: Option<Duration>, spin: Spin) -> Result<Completion, Error> {
-        self.wait(Target::Send(vi), timeout, spin, |e| e.poll_send(vi))
+        self.wait(Target::Send(vi), timeout, spin, |e| e.send_done(vi), |e| e.poll_send(vi))
     }
 
     /// As [`receive_wait`](Self::receive_wait), polling for a time of its own before it sleeps.
     pub fn receive_wait_with(&self, vi: ViHandle, timeout: Option<Duration>, spin: Spin) -> Result<Completion, Error> {
-        self.wait(Target::Receive(vi), timeout, spin, |e| e.poll_receive(vi))
+        self.wait(Target::Receive(vi), timeout, spin, |e| e.receive_done(vi), |e| e.poll_receive(vi))
     }
 
     /// As [`cq_wait`](Self::cq_wait), polling for a time of its own before it sleeps.
     pub fn cq_wait_with(&self, cq: CqHandle, timeout: Option<Duration>, spin: Spin) -> Result<(ViHandle, WorkQueueKind), Error> {
-        self.wait(Target::Cq(cq), timeout, spin, |e| e.poll_cq(cq))
+        self.wait(Target::Cq(cq), timeout, spin, |e| e.cq_done(cq), |e| e.poll_cq(cq))
     }
 
     #[inline]
@@ -71,11 +71,12 @@ impl Nic {
         target: Target,
         timeout: Option<Duration>,
         spin: Spin,
+        done: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
         mut take: impl FnMut(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
         // Before the first look: in a child the peers' memory is not mapped.
         self.shared.here()?;
-        if let Some(found) = self.shared.poll(|e| wait::look_once(e, &mut take))? {
+        if let Some(found) = self.shared.take_or_poll(|e| wait::look_once(e, done), |e| wait::look_once(e, &mut take))? {
             return Ok(found);
         }
         let (now, deadline) = self.shared.deadline(timeout)?;
