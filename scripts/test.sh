@@ -100,7 +100,6 @@ lane_c() {
 lane_verbs() {
     part installed installed
     part agent     tests/agent/check.sh "$target/installed" "$target/tests-agent"
-    part trace     tests/trace/check.sh "$target/installed" "$target/tests-trace"
     part capture   tests/trace/capture.sh "$target/installed" "$target/tests-capture"
     part python    python/check.sh "$target/installed" "$target/tests-python"
     part verbs     tests/verbs/check.sh "$target/release/libbellwire_verbs_c.a" "$target/tests-verbs"
@@ -117,6 +116,7 @@ lane_verbs() {
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part splitcc-vis env PARTS=vis make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part split-c   split_c
+    part trace     env SPLITCC="$(ls "$target/installed-splitc/bin/splitcc" 2>/dev/null)" tests/trace/check.sh "$target/installed" "$target/tests-trace"
     part global-words scripts/global-words.sh
 }
 lane_rust() {

@@ -52,6 +52,40 @@ timeout $patience "$bellwire" trace -o am.txt "$bellwire" run -n 3 ./all_to_all 
 if [ $? = 0 ]; then ok; else bad "a traced job: $(tail -n 3 am.out)"; fi
 for text in 'sent  vi' 'received  vi' 'connected' 'by shm'; do if [ "$(grep -c -- "$text" am.txt)" -ge 3 ]; then ok; else bad "no three \"$text\" in the tree of a job"; fi; done
 
+# ---- remote procedure calls: each begins, is served and ends
+if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -o rpc_store "$here/../../examples/am/rpc_store.c" -L"$prefix/lib" -lbellwire_am -lbellwire_job; then ok; else bad "rpc_store.c"; fi
+timeout $patience "$bellwire" trace --format json -o rpc.json "$bellwire" run -n 3 ./rpc_store 20 >rpc.out 2>&1
+if [ $? = 0 ]; then ok; else bad "traced remote procedure calls: $(tail -n 3 rpc.out)"; fi
+checked "traced remote procedure calls" rpc rpc.json 20
+
+# ---- the provider: an MPI's messages, each posted by one side and complete on both
+if command -v mpicc.openmpi >/dev/null 2>&1 && command -v mpirun.openmpi >/dev/null 2>&1; then
+    if mpicc.openmpi -O1 -o mpi "$here/mpi.c"; then ok; else bad "mpi.c"; fi
+    mpirun() { (unset LD_LIBRARY_PATH; eval "$("$bellwire" env --mpi openmpi)" && timeout $patience "$bellwire" trace "$@" mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 ./mpi 200); }
+    if mpirun --format json -o mpi.json >mpi.out 2>&1 && grep -q 'mpi: all well' mpi.out; then ok; else bad "a traced MPI: $(tail -n 3 mpi.out)"; fi
+    checked "a traced MPI" mpi mpi.json 200
+    if mpirun --format perfetto -o mpi.perfetto-trace >mpi.out 2>&1; then ok; else bad "a traced MPI: $(tail -n 3 mpi.out)"; fi
+    checked "an MPI's file for Perfetto" perfetto_mpi mpi.perfetto-trace 200
+    if mpirun -o mpi.txt >mpi.out 2>&1; then ok; else bad "a traced MPI: $(tail -n 3 mpi.out)"; fi
+    for text in 'fi_endpoint .*= 0' 'fi_tsend  ep .*tag 0x[0-9a-f]* = 0' 'fi_cq_read  cq .* = [1-9]' 'completion  cq .*100 B'; do if grep -q -- "$text" mpi.txt; then ok; else bad "no \"$text\" in its tree"; fi; done
+else
+    echo "SKIPPED an MPI: no openmpi-bin and libopenmpi-dev"
+fi
+
+# ---- Split-C: calls of global memory, with the messages that they become between hosts
+if [ -n "${SPLITCC:-}" ]; then
+    if "$SPLITCC" -O2 -w "$here/splitc.sc" -o splitc; then ok; else bad "splitc.sc"; fi
+    global() { timeout $patience "$bellwire" trace "$@" "$bellwire" run -n 2 ./splitc; }
+    if global --format json -o splitc.json >splitc.out 2>&1 && grep -q 'splitc: all well' splitc.out; then ok; else bad "a traced program of Split-C: $(tail -n 3 splitc.out)"; fi
+    checked "a traced program of Split-C" splitc splitc.json 10
+    if BELLWIRE_SHM=off BELLWIRE_UDP=on global -o splitc.txt >splitc.out 2>&1 && grep -q 'splitc: all well' splitc.out; then ok; else bad "a traced program of Split-C by messages: $(tail -n 3 splitc.out)"; fi
+    for text in 'gas_bulk_put .*= 0' 'gas_bulk_get .*= 0' 'gas_barrier .*= 0' '    sent  vi' 'link .*by udp'; do if grep -q -- "$text" splitc.txt; then ok; else bad "no \"$text\" in its tree"; fi; done
+    if global --format perfetto -o splitc.perfetto-trace >splitc.out 2>&1; then ok; else bad "a traced program of Split-C: $(tail -n 3 splitc.out)"; fi
+    checked "its file for Perfetto" perfetto_splitc splitc.perfetto-trace 10
+else
+    echo "SKIPPED Split-C: SPLITCC names no compiler"
+fi
+
 # ---- SISCI: calls with their errors, but for those of nanoseconds
 if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -I"$here/../../examples/sisci" -o interrupt "$here/../../examples/sisci/interrupt.c" -L"$prefix/lib" -lsisci -lpthread; then ok; else bad "interrupt.c"; fi
 timeout $patience "$bellwire" trace -o sisci.txt sh -c './interrupt 0 & ./interrupt 1 && wait' >sisci.out 2>&1

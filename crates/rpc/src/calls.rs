@@ -72,6 +72,23 @@ pub(crate) struct Slot {
     pub(crate) assembly: Option<Assembly>,
 }
 
+/// How far the call of a place is.
+pub(crate) enum Stage<'a> {
+    UnderWay,
+    /// It has ended, by a result or an error.
+    Over(Option<&'a CallError>),
+    /// Its outcome was taken.
+    Taken,
+}
+
+/// A place, for those that compare.
+pub(crate) struct Place<'a> {
+    pub generation: u32,
+    pub route: u32,
+    pub known: u32,
+    pub stage: Stage<'a>,
+}
+
 /// What a call that has ended leaves.
 pub(crate) struct Ended {
     pub route: u32,
@@ -149,6 +166,22 @@ impl Calls {
     pub(crate) fn pick(&self, which: impl Fn(&Slot) -> bool) -> Vec<CallId> {
         let under_way = self.slots.iter().zip(0..).filter(|(slot, _)| matches!(slot.state, State::UnderWay) && which(slot));
         under_way.map(|(slot, index)| CallId { index, generation: slot.generation }).collect()
+    }
+
+    /// How many places there are.
+    pub(crate) fn places(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// A place as it is now, for those that compare.
+    pub(crate) fn place(&self, at: usize) -> Option<Place<'_>> {
+        let slot = self.slots.get(at)?;
+        let stage = match &slot.state {
+            State::UnderWay => Stage::UnderWay,
+            State::Over(outcome) => Stage::Over(outcome.as_ref().err()),
+            State::Free => Stage::Taken,
+        };
+        Some(Place { generation: slot.generation, route: slot.route, known: slot.known, stage })
     }
 
     /// Finds the first deadline anew.

@@ -33,6 +33,7 @@
 //! | `call.rs`, `result.rs` | the calling side: calls leave, results come back |
 //! | `serve.rs`, `deferred.rs` | the side that is called: calls arrive; answers that are given later |
 //! | `state.rs`, `calls.rs`, `route.rs` | what a node knows: calls under way, queues to others |
+//! | `observed.rs` | a node that is traced |
 //! | `assembly.rs`, `wire.rs` | large values out of parts; messages as they travel |
 //!
 //! **Locks.** A node's state is behind a token (as a bundle's core); it is taken before the
@@ -54,6 +55,7 @@ mod drive;
 mod error;
 mod names;
 mod node;
+mod observed;
 mod pending;
 mod procedure;
 mod result;

@@ -14,6 +14,7 @@ use crate::state::{Context, Entry, Function, Incoming, Inner, Limits, Served, St
 use crate::wire::{self, status};
 use bellwire_am::{Bundle, Device, EndpointId};
 use bellwire_memory::token::Token;
+use bellwire_trace::here;
 use bellwire_via::nic::NicConfig;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::sync::{Arc, OnceLock};
@@ -64,6 +65,10 @@ impl Node {
         let address = Address { name: bundle.name(endpoint)?, tag };
         let inner = Arc::new(Inner { state: Token::new(State::new(endpoint, &address)), bundle: OnceLock::new() });
         let _ = inner.bundle.set(Arc::downgrade(&bundle));
+        if here::is_on() {
+            inner.state().observed = Some(Box::default());
+            inner.state.watch(Some(State::trace));
+        }
         set_handlers(&bundle, endpoint, &inner)?;
         Ok(Self { inner, bundle, device: Arc::clone(device), address })
     }

@@ -6,6 +6,7 @@ use crate::assembly::Assembly;
 use crate::calls::{Calls, Data, Outcome};
 use crate::error::{CallError, Error};
 use crate::names::{Address, Peer};
+use crate::observed::Observed;
 use crate::procedure::Signature;
 use crate::route::{Body, Out, Route, To};
 use crate::wire::{Args, CANCEL, CallId, HELLO, VERSION, split};
@@ -173,6 +174,8 @@ pub(crate) struct State {
     /// The endpoint, and its tag, which others must know to send here.
     pub endpoint: EndpointId,
     pub tag: u64,
+    /// Of a node that is traced.
+    pub observed: Option<Box<Observed>>,
 }
 
 impl State {
@@ -193,7 +196,16 @@ impl State {
             followers: Vec::new(),
             endpoint,
             tag: own.tag,
+            observed: None,
         }
+    }
+
+    /// Before the token of a traced node is let go.
+    pub(crate) fn trace(&mut self) {
+        let Some(observed) = &mut self.observed else { return };
+        observed.calls(&self.calls, &self.routes);
+        let procedures = self.procedures.iter().map(|served| (&*served.name, matches!(served.entry, Entry::Out)));
+        observed.procedures(procedures, self.callers.len(), self.deferred);
     }
 
     /// The route to a peer.

@@ -23,5 +23,6 @@ fn main() {
     };
     time("two fields", |n| here::note(Kind::Sent, 1, [n, n]));
     time("seven fields", |n| here::note_more(Kind::PostSend, 1, [n; 2], &[n; 5]));
+    time("a call's name", |n| here::note_text(Kind::QuickCall, 0, [n, n], "gas_bulk_put"));
     time("an empty look", |_| here::note_empty_look());
 }

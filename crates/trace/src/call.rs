@@ -27,6 +27,7 @@ impl<T> Outcome for *mut T {
 #[inline]
 pub fn call<R: Outcome>(name: &str, arguments: [u64; 2], call: impl FnOnce() -> R) -> R {
     noted(
+        SETS_UP,
         name,
         || arguments,
         call,
@@ -37,16 +38,21 @@ pub fn call<R: Outcome>(name: &str, arguments: [u64; 2], call: impl FnOnce() -> 
     )
 }
 
+/// The kinds of a call that sets something up, and of one that is made often.
+pub const SETS_UP: [Kind; 2] = [Kind::Call, Kind::CallEnd];
+/// See [`SETS_UP`].
+pub const OFTEN: [Kind; 2] = [Kind::QuickCall, Kind::QuickCallEnd];
+
 /// Makes a call, and notes it if this process is traced: with two words when it begins, and two
 /// when it ends.
 #[inline]
-pub fn noted<R>(name: &str, begins: impl FnOnce() -> [u64; 2], call: impl FnOnce() -> R, ends: impl FnOnce(&R) -> [u64; 2]) -> R {
+pub fn noted<R>([begin, end]: [Kind; 2], name: &str, begins: impl FnOnce() -> [u64; 2], call: impl FnOnce() -> R, ends: impl FnOnce(&R) -> [u64; 2]) -> R {
     if !here::is_on() {
         return call();
     }
-    here::note_text(Kind::Call, 0, begins(), name);
+    here::note_text(begin, 0, begins(), name);
     let outcome = call();
     // The end has the name too, for its beginning may be overwritten.
-    here::note_text(Kind::CallEnd, 0, ends(&outcome), name);
+    here::note_text(end, 0, ends(&outcome), name);
     outcome
 }

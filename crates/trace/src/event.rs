@@ -101,18 +101,23 @@ impl Draft<'_> {
     }
 }
 
-/// A text as words: whole characters, as many as fit.
-pub fn text_words(text: &str) -> Vec<u64> {
-    let mut end = text.len().min(TEXT_MAX);
+/// A text as words, no more than `N`: whole characters, as many as fit; and how many words it
+/// takes.
+#[inline]
+pub fn text_words<const N: usize>(text: &str) -> ([u64; N], usize) {
+    let mut end = text.len().min(8 * N);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let to_word = |chunk: &[u8]| {
-        let mut bytes = [0; 8];
-        bytes[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(bytes)
-    };
-    text.as_bytes()[..end].chunks(8).map(to_word).collect()
+    let (whole, rest) = text.as_bytes()[..end].as_chunks::<8>();
+    let mut words = [0; N];
+    for (word, bytes) in words.iter_mut().zip(whole) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    if let Some(last) = words.get_mut(whole.len()) {
+        *last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    }
+    (words, end.div_ceil(8))
 }
 
 /// The events of `slots`, which another process wrote: slots that make no sense
@@ -182,7 +187,8 @@ mod tests {
 
     #[test]
     fn texts() {
-        let whole = |text: &str| Event { stamp: 0, kind: Kind::LinkUp, object: 0, words: [0, 0].into_iter().chain(text_words(text)).collect() }.text();
+        let whole =
+            |text: &str| Event { stamp: 0, kind: Kind::LinkUp, object: 0, words: [0, 0].into_iter().chain(text_words::<REST_MAX>(text).0).collect() }.text();
         for text in ["", "a", "12345678", "über allem"] {
             assert_eq!(whole(text), text);
         }

@@ -294,7 +294,21 @@ pub fn note_more<const N: usize>(kind: Kind, object: u32, fields: [u64; 2], rest
 
 /// Notes an event with a text.
 pub fn note_text(kind: Kind, object: u32, fields: [u64; 2], text: &str) {
-    with(|log| log.note(kind, object, fields, &text_words(text)));
+    if text.len() > 8 * SHORT_WORDS {
+        return note_long_text(kind, object, fields, text);
+    }
+    let (words, count) = text_words::<SHORT_WORDS>(text);
+    with(|log| log.note(kind, object, fields, &words[..count]));
+}
+
+/// Words of a text that is noted without room for the longest.
+const SHORT_WORDS: usize = 6;
+
+#[cold]
+#[inline(never)]
+fn note_long_text(kind: Kind, object: u32, fields: [u64; 2], text: &str) {
+    let (words, count) = text_words::<REST_MAX>(text);
+    with(|log| log.note(kind, object, fields, &words[..count]));
 }
 
 /// Notes bytes, as events of [`BYTES_EACH`] bytes, the last with fewer. Each event has `name`, the

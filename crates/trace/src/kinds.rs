@@ -7,6 +7,8 @@
 pub enum Form {
     /// A number.
     Number,
+    /// A number that may be less than zero.
+    Signed,
     /// Bytes.
     Bytes,
     /// Nanoseconds.
@@ -76,7 +78,7 @@ pub enum Shape {
 impl Kind {
     /// Whether it begins or ends a call whose name is the event's text.
     pub const fn is_named_call(self) -> bool {
-        matches!(self, Self::Call | Self::CallEnd)
+        matches!(self, Self::Call | Self::CallEnd | Self::QuickCall | Self::QuickCallEnd)
     }
 
     /// Whether it is rare: such events have a log of their own, where frequent ones do not
@@ -103,7 +105,7 @@ pub struct About {
     pub has_text: bool,
 }
 
-use Form::{Bytes, Hexadecimal, Named, Nanoseconds, Number, Words};
+use Form::{Bytes, Hexadecimal, Named, Nanoseconds, Number, Signed, Words};
 
 const OPERATIONS: &[&str] = &["send", "RDMA write", "RDMA read"];
 const STATES: &[&str] = &["idle", "connected", "connect pending", "error"];
@@ -155,6 +157,22 @@ const STATUSES: &[&str] = &[
     "GENERAL_ERR",
 ];
 const SERVICES: &[(u64, &str)] = &[(2, "RC"), (3, "UC"), (4, "UD"), (9, "XRC send"), (10, "XRC receive")];
+const CALLS: &[&str] = &[
+    "result",
+    "failed",
+    "unknown procedure",
+    "wrong type",
+    "bad arguments",
+    "bad reply",
+    "overloaded",
+    "too large",
+    "dropped",
+    "peer gone",
+    "incompatible",
+    "deadline",
+    "cancelled",
+    "not started",
+];
 const PAIR_STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
 
 macro_rules! kinds {
@@ -220,7 +238,56 @@ kinds! {
     /// A call that sets something up begins; the text is its name.
     Call = 23 "call" Calls Begin "" [first: Hexadecimal, second: Hexadecimal] text;
     /// It returns.
-    CallEnd = 24 "call" Calls End "" [result: Number, errno: Number] text;
+    CallEnd = 24 "call" Calls End "" [result: Signed, errno: Number] text;
+    /// The same, of calls that a program may make often.
+    QuickCall = 25 "call" Calls Begin "" [first: Hexadecimal, second: Hexadecimal] text;
+    /// It returns.
+    QuickCallEnd = 26 "call" Calls End "" [result: Signed, errno: Number] text;
+
+    /// `fi_send`, or one of its kind, begins. Endpoints and queues are named by their addresses,
+    /// without the last four bits.
+    FiSend = 112 "fi_send" Calls Begin "ep" [context: Hexadecimal, bytes: Bytes, peer: Hexadecimal, flags: Hexadecimal];
+    /// It returns: 0, or an error number with a minus sign.
+    FiSendEnd = 113 "fi_send" Calls End "ep" [result: Signed];
+    /// `fi_tsend`, or one of its kind, begins.
+    FiTaggedSend = 114 "fi_tsend" Calls Begin "ep" [context: Hexadecimal, bytes: Bytes, peer: Hexadecimal, flags: Hexadecimal, tag: Hexadecimal];
+    /// It returns.
+    FiTaggedSendEnd = 115 "fi_tsend" Calls End "ep" [result: Signed];
+    /// `fi_recv`, or one of its kind, begins.
+    FiReceive = 116 "fi_recv" Calls Begin "ep" [context: Hexadecimal, bytes: Bytes, peer: Hexadecimal, flags: Hexadecimal];
+    /// It returns.
+    FiReceiveEnd = 117 "fi_recv" Calls End "ep" [result: Signed];
+    /// `fi_trecv`, or one of its kind, begins.
+    FiTaggedReceive = 118 "fi_trecv" Calls Begin "ep" [context: Hexadecimal, bytes: Bytes, peer: Hexadecimal, flags: Hexadecimal, tag: Hexadecimal, ignore: Hexadecimal];
+    /// It returns.
+    FiTaggedReceiveEnd = 119 "fi_trecv" Calls End "ep" [result: Signed];
+    /// `fi_read`, or one of its kind, begins.
+    FiRead = 120 "fi_read" Calls Begin "ep" [context: Hexadecimal, bytes: Bytes, peer: Hexadecimal, flags: Hexadecimal, remote_address: Hexadecimal, key: Hexadecimal];
+    /// It returns.
+    FiReadEnd = 121 "fi_read" Calls End "ep" [result: Signed];
+    /// `fi_write`, or one of its kind, begins.
+    FiWrite = 122 "fi_write" Calls Begin "ep" [context: Hexadecimal, bytes: Bytes, peer: Hexadecimal, flags: Hexadecimal, remote_address: Hexadecimal, key: Hexadecimal];
+    /// It returns.
+    FiWriteEnd = 123 "fi_write" Calls End "ep" [result: Signed];
+    /// `fi_atomic`, or one of its kind, begins.
+    FiAtomic = 124 "fi_atomic" Calls Begin "ep" [context: Hexadecimal, values: Number, peer: Hexadecimal, flags: Hexadecimal, remote_address: Hexadecimal, key: Hexadecimal, data_type: Number, operation: Number];
+    /// It returns.
+    FiAtomicEnd = 125 "fi_atomic" Calls End "ep" [result: Signed];
+    /// `fi_cq_read`, or one of its kind, has found something.
+    FiPoll = 126 "fi_cq_read" Calls Begin "cq" [];
+    /// It returns so many, or an error number with a minus sign.
+    FiPollEnd = 127 "fi_cq_read" Calls End "cq" [result: Signed];
+    /// A completion, as far as the queue's format tells it.
+    FiCompletion = 128 "completion" Calls Moment "cq" [context: Hexadecimal, flags: Hexadecimal, bytes: Bytes, data: Hexadecimal, tag: Hexadecimal];
+
+    /// A remote procedure call of this process begins; the text is the procedure's name.
+    RpcCall = 136 "rpc call" Calls Moment "call" [peer: Number, under_way: Number] text;
+    /// It ends.
+    RpcResult = 137 "rpc result" Calls Moment "call" [outcome: Words(CALLS), under_way: Number];
+    /// A procedure runs for a caller; the text is its name.
+    RpcServe = 138 "rpc serve" Calls Begin "procedure" [callers: Number, deferred: Number] text;
+    /// It has returned.
+    RpcServeEnd = 139 "rpc serve" Calls End "procedure" [];
 
     /// Requests of a queue pair were posted; how many wait now.
     PairPosted = 32 "posted" Pairs Moment "qp" [requests: Number, waiting: Number];

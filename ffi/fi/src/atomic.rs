@@ -5,24 +5,31 @@ use crate::abi::{Fid, Iovec, MsgAtomic, Outcome, Table, control, data, error};
 use crate::flags;
 use crate::object::of;
 use crate::rma::how;
+use crate::traced;
 use bellwire_tag::{AtomicOp, AtomicRequest, DataType, EAGER_BYTES_MAX, Form, Gather, PIECES_MAX, Target};
+use bellwire_trace::{Kind, here};
 use core::ffi::{c_int, c_void};
 
-pub(crate) static OPS: Table<13> = Table::new([
-    write as *const (),
-    writev as *const (),
-    writemsg as *const (),
-    inject as *const (),
-    readwrite as *const (),
-    readwritev as *const (),
-    readwritemsg as *const (),
-    compwrite as *const (),
-    compwritev as *const (),
-    compwritemsg as *const (),
-    writevalid as *const (),
-    readwritevalid as *const (),
-    compwritevalid as *const (),
-]);
+/// The usual calls, and those of a traced program.
+pub(crate) static OPS: [Table<13>; 2] = [calls::<false>(), calls::<true>()];
+
+const fn calls<const TRACED: bool>() -> Table<13> {
+    Table::new([
+        write::<TRACED> as *const (),
+        writev::<TRACED> as *const (),
+        writemsg::<TRACED> as *const (),
+        inject::<TRACED> as *const (),
+        readwrite::<TRACED> as *const (),
+        readwritev::<TRACED> as *const (),
+        readwritemsg::<TRACED> as *const (),
+        compwrite::<TRACED> as *const (),
+        compwritev::<TRACED> as *const (),
+        compwritemsg::<TRACED> as *const (),
+        writevalid as *const (),
+        readwritevalid as *const (),
+        compwritevalid as *const (),
+    ])
+}
 
 /// The types by their numbers.
 pub(crate) const TYPES: [DataType; 16] = {
@@ -114,11 +121,42 @@ unsafe fn start(fid: *mut Fid, a: &Asking) -> Outcome {
     ep.run(bound, || ep.shared.endpoint.atomic(&request))
 }
 
-/// As [`start`], of a message structure.
+/// As [`start`]; of a traced program, it is noted.
 ///
 /// # Safety
 /// F1, F2.
-unsafe fn start_message(
+#[inline(always)]
+unsafe fn start_as<const TRACED: bool>(fid: *mut Fid, a: &Asking) -> Outcome {
+    if TRACED {
+        // SAFETY: the caller's.
+        unsafe { a.begin(fid) };
+    }
+    // SAFETY: the caller's.
+    let outcome = unsafe { start(fid, a) };
+    if TRACED { traced::end(Kind::FiAtomicEnd, fid, outcome) } else { outcome }
+}
+
+impl Asking {
+    /// Notes that the call begins.
+    ///
+    /// # Safety
+    /// F2.
+    #[inline(never)]
+    unsafe fn begin(&self, fid: *mut Fid) {
+        let vector = if self.operands.1 == 0 { self.result } else { self.operands };
+        // SAFETY: the caller's.
+        let values = unsafe { values(vector, 1) }.map_or(0, |values| values.len());
+        let (target, flags) = (&self.target, self.flags.unwrap_or(flags::INJECT));
+        let rest = [target.peer, flags, target.address, target.key, u64::from(self.data_type.cast_unsigned()), u64::from(self.op.cast_unsigned())];
+        here::note_more(Kind::FiAtomic, traced::object(fid), [self.context.expose_provenance() as u64, values as u64], &rest);
+    }
+}
+
+/// As [`start_as`], of a message structure.
+///
+/// # Safety
+/// F1, F2.
+unsafe fn start_message<const TRACED: bool>(
     fid: *mut Fid,
     form: Form,
     msg: *const MsgAtomic,
@@ -136,10 +174,10 @@ unsafe fn start_message(
     let target = Target { peer: m.address, address: rma.address, key: rma.key };
     let (operands, context, flags) = ((m.iov, m.count), m.context, Some(flags & !flags::REMOTE_CQ_DATA));
     // SAFETY: the caller's.
-    unsafe { start(fid, &Asking { form, operands, compare, result, target, data_type: m.data_type, op: m.op, context, flags }) }
+    unsafe { start_as::<TRACED>(fid, &Asking { form, operands, compare, result, target, data_type: m.data_type, op: m.op, context, flags }) }
 }
 
-unsafe extern "C" fn write(
+unsafe extern "C" fn write<const TRACED: bool>(
     ep: *mut Fid,
     at: *mut u8,
     count: usize,
@@ -153,10 +191,10 @@ unsafe extern "C" fn write(
 ) -> isize {
     let one = Iovec { at, length: count };
     // SAFETY: F1, F2.
-    unsafe { writev(ep, &one, core::ptr::null_mut(), 1, peer, address, key, data_type, op, context) }
+    unsafe { writev::<TRACED>(ep, &one, core::ptr::null_mut(), 1, peer, address, key, data_type, op, context) }
 }
 
-unsafe extern "C" fn writev(
+unsafe extern "C" fn writev<const TRACED: bool>(
     ep: *mut Fid,
     iov: *const Iovec,
     _desc: *mut *mut c_void,
@@ -171,22 +209,31 @@ unsafe extern "C" fn writev(
     let target = Target { peer, address, key };
     let (form, operands, compare, result) = (Form::Plain, (iov, count), NOTHING, NOTHING);
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn writemsg(ep: *mut Fid, msg: *const MsgAtomic, flags: u64) -> isize {
+unsafe extern "C" fn writemsg<const TRACED: bool>(ep: *mut Fid, msg: *const MsgAtomic, flags: u64) -> isize {
     // SAFETY: F1, F2.
-    data(|| unsafe { start_message(ep, Form::Plain, msg, NOTHING, NOTHING, flags) })
+    data(|| unsafe { start_message::<TRACED>(ep, Form::Plain, msg, NOTHING, NOTHING, flags) })
 }
 
-unsafe extern "C" fn inject(ep: *mut Fid, at: *mut u8, count: usize, peer: u64, address: u64, key: u64, data_type: c_int, op: c_int) -> isize {
+unsafe extern "C" fn inject<const TRACED: bool>(
+    ep: *mut Fid,
+    at: *mut u8,
+    count: usize,
+    peer: u64,
+    address: u64,
+    key: u64,
+    data_type: c_int,
+    op: c_int,
+) -> isize {
     let (one, target) = (Iovec { at, length: count }, Target { peer, address, key });
     let (form, operands, compare, result, context) = (Form::Plain, (&raw const one, 1), NOTHING, NOTHING, core::ptr::null_mut());
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: None }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: None }) })
 }
 
-unsafe extern "C" fn readwrite(
+unsafe extern "C" fn readwrite<const TRACED: bool>(
     ep: *mut Fid,
     at: *mut u8,
     count: usize,
@@ -203,10 +250,10 @@ unsafe extern "C" fn readwrite(
     let (operands, result) = (Iovec { at, length: count }, Iovec { at: result, length: count });
     let none = core::ptr::null_mut();
     // SAFETY: F1, F2.
-    unsafe { readwritev(ep, &operands, none, 1, &result, none, 1, peer, address, key, data_type, op, context) }
+    unsafe { readwritev::<TRACED>(ep, &operands, none, 1, &result, none, 1, peer, address, key, data_type, op, context) }
 }
 
-unsafe extern "C" fn readwritev(
+unsafe extern "C" fn readwritev<const TRACED: bool>(
     ep: *mut Fid,
     iov: *const Iovec,
     _desc: *mut *mut c_void,
@@ -224,15 +271,22 @@ unsafe extern "C" fn readwritev(
     let target = Target { peer, address, key };
     let (form, operands, compare, result) = (Form::Fetch, (iov, count), NOTHING, (result, result_count));
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn readwritemsg(ep: *mut Fid, msg: *const MsgAtomic, result: *const Iovec, _desc: *mut *mut c_void, count: usize, flags: u64) -> isize {
+unsafe extern "C" fn readwritemsg<const TRACED: bool>(
+    ep: *mut Fid,
+    msg: *const MsgAtomic,
+    result: *const Iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    flags: u64,
+) -> isize {
     // SAFETY: F1, F2.
-    data(|| unsafe { start_message(ep, Form::Fetch, msg, NOTHING, (result, count), flags) })
+    data(|| unsafe { start_message::<TRACED>(ep, Form::Fetch, msg, NOTHING, (result, count), flags) })
 }
 
-unsafe extern "C" fn compwrite(
+unsafe extern "C" fn compwrite<const TRACED: bool>(
     ep: *mut Fid,
     at: *mut u8,
     count: usize,
@@ -252,10 +306,10 @@ unsafe extern "C" fn compwrite(
     let target = Target { peer, address, key };
     let (form, operands, compare, result) = (Form::Compare, (&raw const operands, 1), (&raw const compare, 1), (&raw const result, 1));
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn compwritev(
+unsafe extern "C" fn compwritev<const TRACED: bool>(
     ep: *mut Fid,
     iov: *const Iovec,
     _desc: *mut *mut c_void,
@@ -276,10 +330,10 @@ unsafe extern "C" fn compwritev(
     let target = Target { peer, address, key };
     let (form, operands, compare, result) = (Form::Compare, (iov, count), (compare, compare_count), (result, result_count));
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Asking { form, operands, compare, result, target, data_type, op, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn compwritemsg(
+unsafe extern "C" fn compwritemsg<const TRACED: bool>(
     ep: *mut Fid,
     msg: *const MsgAtomic,
     compare: *const Iovec,
@@ -291,7 +345,7 @@ unsafe extern "C" fn compwritemsg(
     flags: u64,
 ) -> isize {
     // SAFETY: F1, F2.
-    data(|| unsafe { start_message(ep, Form::Compare, msg, (compare, compare_count), (result, result_count), flags) })
+    data(|| unsafe { start_message::<TRACED>(ep, Form::Compare, msg, (compare, compare_count), (result, result_count), flags) })
 }
 
 unsafe extern "C" fn writevalid(_: *mut Fid, data_type: c_int, op: c_int, count: *mut usize) -> c_int {

@@ -11,6 +11,7 @@ use crate::names;
 use crate::polled::EpShared;
 use crate::resources::domain_of;
 use crate::shared_av::{Seen, Written};
+use crate::traced::{setup, setup_of};
 use bellwire_tag::Name;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -148,7 +149,7 @@ static OPS: Table<7> = Table::new([
 
 /// `fi_av_open`.
 pub(crate) unsafe extern "C" fn open(domain: *mut Fid, attr: *mut AvAttr, to: *mut *mut AvObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_av_open", [0; 2], || {
         // SAFETY: F2.
         let attr = unsafe { attr.as_mut() }.ok_or(error::EINVAL)?;
         // FI_SYMMETRIC says something of the addresses that is not needed.
@@ -241,7 +242,7 @@ unsafe extern "C" fn insert(fid: *mut Fid, from: *const u8, count: usize, to: *m
     // SAFETY: F2: `count` addresses of the format.
     let names = (0..count).map(|i| unsafe { format.read(from.add(i * format.bytes())) });
     // SAFETY: F1, F2.
-    unsafe { insert_names(fid, names, to, flags, context) }
+    setup_of("fi_av_insert", [fid.addr(), count], || unsafe { insert_names(fid, names, to, flags, context) })
 }
 
 /// Inserts names, or says of each that it is none.

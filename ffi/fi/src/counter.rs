@@ -3,6 +3,7 @@
 
 use crate::abi::{Fid, Table, TableRef, class, close_unused, control, deadline, error, give, none, wait};
 use crate::polled::{EpShared, Polled};
+use crate::traced::setup;
 use crate::waitset::{self, WaitShared};
 use crate::watched::{News, Seen, Watched};
 use bellwire_memory::atomic::Ordering;
@@ -58,7 +59,7 @@ static OPS: Table<7> =
 
 /// `fi_cntr_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const CounterAttr, to: *mut *mut CounterObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_cntr_open", [0; 2], || {
         let mut set = None;
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {

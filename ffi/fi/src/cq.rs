@@ -8,9 +8,11 @@
 use crate::abi::{Fid, Outcome, Table, TableRef, class, close_unused, control, deadline, error, give, none, sized, tell_wait, wait};
 use crate::queue::{CqShared, Entry, entry, failure_code};
 use crate::reasons;
+use crate::traced::{self, setup};
 use crate::waitset::{self, WaitShared};
 use crate::watched::Watched;
 use bellwire_tag::{Failure, Waker};
+use bellwire_trace::here;
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,10 +60,20 @@ static OPS: Table<7> = Table::new([
     signal as *const (),
     strerror as *const (),
 ]);
+/// The calls of a traced program, which come to the usual ones.
+static TRACED: Table<7> = Table::new([
+    traced_read as *const (),
+    traced_readfrom as *const (),
+    readerr as *const (),
+    traced_sread as *const (),
+    traced_sreadfrom as *const (),
+    signal as *const (),
+    strerror as *const (),
+]);
 
 /// `fi_cq_open`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *mut *mut CqObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_cq_open", [0; 2], || {
         // SAFETY: F2.
         let (format, kind, set) = match unsafe { attr.as_mut() } {
             None => (1, wait::NONE, None),
@@ -89,7 +101,7 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *mut CqAttr, to: *
         let shared = Arc::new(CqShared::new(format as usize, kind)?);
         set.iter().for_each(|set| set.add(Watched::new(&shared)));
         let fid = Fid { class: class::CQ, context, ops: TableRef::to(&FID) };
-        give(CqObject { fid, ops: TableRef::to(&OPS), shared, _set: set }, to)
+        give(CqObject { fid, ops: TableRef::to(if here::is_on() { &TRACED } else { &OPS }), shared, _set: set }, to)
     })
 }
 
@@ -177,6 +189,34 @@ unsafe extern "C" fn sreadfrom(fid: *mut Fid, to: *mut c_void, count: usize, sou
             cq.polled.sleep(end, || cq.has_news());
         }
     })
+}
+
+/// # Safety
+/// F1, F2: so many entries were written.
+unsafe fn noted(fid: *mut Fid, read: isize, to: *const c_void) -> isize {
+    // SAFETY: the caller's.
+    unsafe { traced::completions(fid, read, to, of(fid).entry_bytes()) };
+    read
+}
+
+unsafe extern "C" fn traced_read(fid: *mut Fid, to: *mut c_void, count: usize) -> isize {
+    // SAFETY: F1, F2.
+    unsafe { noted(fid, read(fid, to, count), to) }
+}
+
+unsafe extern "C" fn traced_readfrom(fid: *mut Fid, to: *mut c_void, count: usize, sources: *mut u64) -> isize {
+    // SAFETY: F1, F2.
+    unsafe { noted(fid, readfrom(fid, to, count, sources), to) }
+}
+
+unsafe extern "C" fn traced_sread(fid: *mut Fid, to: *mut c_void, count: usize, cond: *const c_void, timeout: c_int) -> isize {
+    // SAFETY: F1, F2.
+    unsafe { noted(fid, sread(fid, to, count, cond, timeout), to) }
+}
+
+unsafe extern "C" fn traced_sreadfrom(fid: *mut Fid, to: *mut c_void, count: usize, sources: *mut u64, cond: *const c_void, timeout: c_int) -> isize {
+    // SAFETY: F1, F2.
+    unsafe { noted(fid, sreadfrom(fid, to, count, sources, cond, timeout), to) }
 }
 
 /// Ends a wait, of now or of the next time.

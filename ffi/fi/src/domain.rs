@@ -6,7 +6,9 @@ use crate::attributes::Info;
 use crate::flags;
 use crate::format::Format;
 use crate::resources::{DomainObject, DomainShared};
+use crate::traced::setup;
 use crate::{atomic, av, counter, cq, memory, opening, pollset, scalable, shared};
+use bellwire_trace::here;
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -24,11 +26,16 @@ static OPS: Table<11> = Table::new([
     none as *const (),
     opening::open2 as *const (),
 ]);
-static MR: Table<3> = Table::new([memory::register as *const (), memory::register_vector as *const (), memory::register_with as *const ()]);
+/// The usual calls, and those of a traced program.
+static MR: [Table<3>; 2] = [registering::<false>(), registering::<true>()];
+
+const fn registering<const TRACED: bool>() -> Table<3> {
+    Table::new([memory::register::<TRACED> as *const (), memory::register_vector::<TRACED> as *const (), memory::register_with::<TRACED> as *const ()])
+}
 
 /// `fi_domain`.
 pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *mut *mut DomainObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_domain", [0; 2], || {
         // SAFETY: F2.
         let attr = unsafe { info.as_ref() }.and_then(|info| unsafe { info.domain_attr.as_ref() });
         let is_basic = attr.is_some_and(|a| a.mr_mode == flags::MR_BASIC);
@@ -37,7 +44,7 @@ pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *
         let format = Format::of_answer(unsafe { info.as_ref() }.map_or(0, |info| info.addr_format));
         let shared = DomainShared::new(is_basic, is_automatic, format);
         let fid = Fid { class: class::DOMAIN, context, ops: TableRef::to(&FID) };
-        give(DomainObject { fid, ops: TableRef::to(&OPS), mr: TableRef::to(&MR), shared: Arc::new(shared) }, to)
+        give(DomainObject { fid, ops: TableRef::to(&OPS), mr: TableRef::to(&MR[usize::from(here::is_on())]), shared: Arc::new(shared) }, to)
     })
 }
 

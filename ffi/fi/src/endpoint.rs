@@ -16,6 +16,7 @@ use crate::object::{EpObject, Whole, of};
 use crate::polled::EpShared;
 use crate::resources::DomainShared;
 use crate::shared::ReceiveObject;
+use crate::traced::setup;
 use crate::{flags, options, pair};
 use bellwire_memory::atomic::Ordering;
 use bellwire_tag::{Counted, Endpoint, Name};
@@ -101,7 +102,7 @@ pub(crate) fn make(endpoint: Endpoint, domain: &Arc<DomainShared>, m: Making, to
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    control(|| {
+    setup("fi_close", [fid.addr(), 0], || {
         // SAFETY: F1.
         let ep = unsafe { of(fid) };
         if ep.is_alias {
@@ -137,7 +138,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 }
 
 unsafe extern "C" fn bind(fid: *mut Fid, to: *mut Fid, flags: u64) -> c_int {
-    control(|| {
+    setup("fi_ep_bind", [fid.addr(), to.addr()], || {
         // SAFETY: F1.
         let (ep, class) = unsafe { (of(fid), to.as_ref().ok_or(error::EINVAL)?.class) };
         if ep.bound.get().is_some() {
@@ -230,7 +231,7 @@ fn give_alias(ep: &EpObject, alias: &Alias) -> Outcome {
 
 /// `FI_ENABLE`; the flags that calls without flags take.
 unsafe extern "C" fn control_call(fid: *mut Fid, asked: c_int, argument: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_control", [fid.addr(), asked.unsigned_abs() as usize], || {
         // SAFETY: F1.
         let ep = unsafe { &mut *fid.cast::<EpObject>() };
         match asked {

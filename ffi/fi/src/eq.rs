@@ -6,6 +6,7 @@ use crate::attributes::Info;
 use crate::info;
 use crate::polled::{EpShared, Polled};
 use crate::reasons;
+use crate::traced::setup;
 use crate::waitset::{self, WaitShared};
 use crate::watched::{News, Seen, Watched};
 use bellwire_memory::event::Bell;
@@ -217,7 +218,7 @@ static OPS: Table<5> = Table::new([read as *const (), readerr as *const (), writ
 
 /// `fi_eq_open`.
 pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, attr: *const EqAttr, to: *mut *mut EqObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_eq_open", [0; 2], || {
         let mut set = None;
         // SAFETY: F2.
         if let Some(attr) = unsafe { attr.as_ref() } {

@@ -5,6 +5,7 @@ use crate::abi::{Fid, Table, TableRef, class, control, error, give, none};
 use crate::attributes::FabricAttr;
 use crate::cq::CqObject;
 use crate::eq::EqObject;
+use crate::traced::setup;
 use crate::{domain, eq, limits, passive, waitset};
 use core::ffi::{CStr, c_int, c_void};
 
@@ -31,7 +32,7 @@ static OPS: Table<6> = Table::new([
 /// # Safety
 /// F2.
 pub(crate) unsafe extern "C" fn open(attr: *mut FabricAttr, to: *mut *mut Fid, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_fabric", [0; 2], || {
         // SAFETY: F2.
         let attr = unsafe { attr.as_ref() }.ok_or(error::EINVAL)?;
         // SAFETY: F2: a string.

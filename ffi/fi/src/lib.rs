@@ -21,6 +21,7 @@
 //! | `object.rs`, `endpoint.rs`, `named.rs`, `opening.rs`, `enabling.rs`, `options.rs` | endpoints: the object, its calls, how they are opened and enabled |
 //! | `posting.rs`, `calls.rs`, `message.rs`, `rma.rs`, `atomic.rs` | data |
 //! | `trigger.rs`, `deferring.rs` | operations that wait for a counter |
+//! | `traced.rs` | calls of a program that is traced |
 //!
 //! Invariants, on which every `unsafe` block about an argument relies:
 //! - F1: an object's first field is the public structure that libfabric's calls are made through,
@@ -71,6 +72,7 @@ mod rma;
 mod scalable;
 mod shared;
 mod shared_av;
+mod traced;
 mod trigger;
 mod waitset;
 mod watched;

@@ -6,6 +6,7 @@ use crate::abi::{Fid, Iovec, Outcome, Table, TableRef, class, command, control, 
 use crate::counter::CounterObject;
 use crate::flags;
 use crate::resources::{self, DomainShared};
+use crate::traced::setup_if;
 use bellwire_tag::{Access, Region};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -78,7 +79,7 @@ unsafe fn add(domain: *mut Fid, w: &Wanted, to: *mut *mut MrObject, context: *mu
 }
 
 /// `fi_mr_reg`.
-pub(crate) unsafe extern "C" fn register(
+pub(crate) unsafe extern "C" fn register<const TRACED: bool>(
     domain: *mut Fid,
     at: *const u8,
     length: usize,
@@ -90,11 +91,11 @@ pub(crate) unsafe extern "C" fn register(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: F1, F2.
-    control(|| unsafe { add(domain, &Wanted { at, length, access, key, flags }, to, context) })
+    setup_if(TRACED, "fi_mr_reg", [at.addr(), length], || unsafe { add(domain, &Wanted { at, length, access, key, flags }, to, context) })
 }
 
 /// `fi_mr_regv`.
-pub(crate) unsafe extern "C" fn register_vector(
+pub(crate) unsafe extern "C" fn register_vector<const TRACED: bool>(
     domain: *mut Fid,
     iov: *const Iovec,
     count: usize,
@@ -108,12 +109,14 @@ pub(crate) unsafe extern "C" fn register_vector(
     let (auth_key_size, auth_key, interface) = (0, core::ptr::null_mut(), 0);
     let attr = MrAttr { iov, count, access, offset, requested_key: key, context, auth_key_size, auth_key, interface };
     // SAFETY: F1, F2.
-    unsafe { register_with(domain, &attr, flags, to) }
+    unsafe { register_with::<TRACED>(domain, &attr, flags, to) }
 }
 
 /// `fi_mr_regattr`.
-pub(crate) unsafe extern "C" fn register_with(domain: *mut Fid, attr: *const MrAttr, flags: u64, to: *mut *mut MrObject) -> c_int {
-    control(|| {
+pub(crate) unsafe extern "C" fn register_with<const TRACED: bool>(domain: *mut Fid, attr: *const MrAttr, flags: u64, to: *mut *mut MrObject) -> c_int {
+    // SAFETY: F2.
+    let first = unsafe { attr.as_ref() }.and_then(|attr| unsafe { attr.iov.as_ref() }).map_or([0; 2], |piece| [piece.at.addr(), piece.length]);
+    setup_if(TRACED, "fi_mr_regattr", first, || {
         // SAFETY: F2.
         let attr = unsafe { attr.as_ref() }.ok_or(error::EINVAL)?;
         if attr.count != 1 || attr.iov.is_null() {

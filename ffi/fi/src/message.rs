@@ -7,8 +7,10 @@ use crate::flags;
 use crate::limits::INJECT_BYTES;
 use crate::object::of;
 use crate::posting::{LOOK_FLAGS, Receiving, Sending, behind_prefix, is_silent, want};
+use crate::traced::Traced;
 use crate::{atomic, deferring, rma};
 use bellwire_tag::{Completion, Gather, Notes, Peek, Piece, SendFlags, SendOne, SendOut, WantOne};
+use bellwire_trace::here;
 use core::ffi::c_void;
 
 /// An endpoint, as its calls see it.
@@ -18,14 +20,19 @@ struct Plain;
 /// use.
 struct Prefixed;
 
-static MESSAGES: [[Table<9>; 3]; 2] = [
-    [calls::messages::<Plain, Plain>(), calls::messages::<Plain, Nothing>(), calls::messages::<Nothing, Plain>()],
-    [calls::messages::<Prefixed, Prefixed>(), calls::messages::<Prefixed, Nothing>(), calls::messages::<Nothing, Prefixed>()],
-];
-static TAGGED: [[Table<9>; 3]; 2] = [
-    [calls::tagged::<Plain, Plain>(), calls::tagged::<Plain, Nothing>(), calls::tagged::<Nothing, Plain>()],
-    [calls::tagged::<Prefixed, Prefixed>(), calls::tagged::<Prefixed, Nothing>(), calls::tagged::<Nothing, Prefixed>()],
-];
+/// The calls for messages of endpoints, of contexts that only receive, and of those that only send.
+const fn messages<T: Receives + Sends>() -> [Table<9>; 3] {
+    [calls::messages::<T, T>(), calls::messages::<T, Nothing>(), calls::messages::<Nothing, T>()]
+}
+
+/// The same for tagged messages.
+const fn tagged<T: Receives + Sends>() -> [Table<9>; 3] {
+    [calls::tagged::<T, T>(), calls::tagged::<T, Nothing>(), calls::tagged::<Nothing, T>()]
+}
+
+/// Without and with a prefix; then the same of a traced program.
+static MESSAGES: [[Table<9>; 3]; 4] = [messages::<Plain>(), messages::<Prefixed>(), messages::<Traced<Plain>>(), messages::<Traced<Prefixed>>()];
+static TAGGED: [[Table<9>; 3]; 4] = [tagged::<Plain>(), tagged::<Prefixed>(), tagged::<Traced<Plain>>(), tagged::<Traced<Prefixed>>()];
 
 /// The calls of an object.
 pub(crate) struct Calls {
@@ -37,10 +44,15 @@ pub(crate) struct Calls {
 
 /// The calls of an endpoint, or of a context that only receives or only sends.
 pub(crate) fn calls_of(class: usize, is_prefixed: bool) -> Calls {
-    let (prefix, side) = (usize::from(is_prefixed), [class::EP, class::RX_CTX, class::TX_CTX].iter().position(|c| *c == class).unwrap_or(0));
-    let (rma, atomic) =
-        if class == class::RX_CTX { (TableRef::to(&NOTHING), TableRef::to(&NOTHING)) } else { (TableRef::to(&rma::OPS), TableRef::to(&atomic::OPS)) };
-    Calls { messages: TableRef::to(&MESSAGES[prefix][side]), tagged: TableRef::to(&TAGGED[prefix][side]), rma, atomic }
+    let is_traced = here::is_on();
+    let (kind, side) =
+        (usize::from(is_prefixed) + 2 * usize::from(is_traced), [class::EP, class::RX_CTX, class::TX_CTX].iter().position(|c| *c == class).unwrap_or(0));
+    let (rma, atomic) = if class == class::RX_CTX {
+        (TableRef::to(&NOTHING), TableRef::to(&NOTHING))
+    } else {
+        (TableRef::to(&rma::OPS[usize::from(is_traced)]), TableRef::to(&atomic::OPS[usize::from(is_traced)]))
+    };
+    Calls { messages: TableRef::to(&MESSAGES[kind][side]), tagged: TableRef::to(&TAGGED[kind][side]), rma, atomic }
 }
 
 impl Receives for Prefixed {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How endpoints are opened.
 
-use crate::abi::{Fid, class, control, error};
+use crate::abi::{Fid, class, error};
 use crate::attributes::Info;
 use crate::cm::{self, Connector};
 use crate::endpoint::{Making, make};
@@ -9,13 +9,14 @@ use crate::format::Format;
 use crate::named::open_named;
 use crate::object::EpObject;
 use crate::resources::domain_of;
+use crate::traced::setup;
 use crate::{flags, hints, message, names, passive};
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// `fi_endpoint`.
 pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *mut *mut EpObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_endpoint", [0; 2], || {
         // SAFETY: F2.
         let info = unsafe { info.as_ref() }.ok_or(error::EINVAL)?;
         // SAFETY: F2.

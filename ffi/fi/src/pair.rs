@@ -6,6 +6,7 @@ use crate::cm::{self, Connector};
 use crate::enabling::enable;
 use crate::format::copy_address;
 use crate::object::{EpObject, of};
+use crate::traced::setup;
 use core::ffi::{c_int, c_void};
 
 pub(crate) unsafe extern "C" fn getpeer(fid: *mut Fid, to: *mut u8, length: *mut usize) -> c_int {
@@ -34,7 +35,7 @@ fn be_enabled(ep: &EpObject) -> Outcome {
 }
 
 pub(crate) unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *const c_void, length: usize) -> c_int {
-    control(|| {
+    setup("fi_connect", [fid.addr(), 0], || {
         // SAFETY: F1, F2.
         let ((ep, connector), data) = unsafe { (pair(fid)?, cm::data_of(data, length)?) };
         if to.is_null() || !ep.request.is_null() {
@@ -48,7 +49,7 @@ pub(crate) unsafe extern "C" fn connect(fid: *mut Fid, to: *const u8, data: *con
 }
 
 pub(crate) unsafe extern "C" fn accept(fid: *mut Fid, data: *const c_void, length: usize) -> c_int {
-    control(|| {
+    setup("fi_accept", [fid.addr(), 0], || {
         // SAFETY: F1, F2.
         let ((ep, connector), data) = unsafe { (pair(fid)?, cm::data_of(data, length)?) };
         be_enabled(ep)?;
@@ -57,7 +58,7 @@ pub(crate) unsafe extern "C" fn accept(fid: *mut Fid, data: *const c_void, lengt
 }
 
 pub(crate) unsafe extern "C" fn shutdown(fid: *mut Fid, _flags: u64) -> c_int {
-    control(|| {
+    setup("fi_shutdown", [fid.addr(), 0], || {
         // SAFETY: F1.
         let (ep, connector) = unsafe { pair(fid) }?;
         cm::shut_down(&ep.shared, connector)

@@ -8,6 +8,7 @@ use crate::eq::{EqObject, EqShared};
 use crate::format::{Format, copy_address};
 use crate::named::{complain, open_named};
 use crate::polled::EpShared;
+use crate::traced::setup;
 use crate::trigger::Triggers;
 use crate::{handles, hints, info, names, options};
 use bellwire_tag::{Endpoint, Name, OpenError, SharedRegions};
@@ -113,7 +114,7 @@ fn wait_at(id: Option<[u8; 16]>, format: Format, like: &Info) -> Outcome<(Waitin
 
 /// `fi_passive_ep`.
 pub(crate) unsafe extern "C" fn open(_fabric: *mut Fid, info: *const Info, to: *mut *mut PassiveObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_passive_ep", [0; 2], || {
         // SAFETY: F2.
         let info = unsafe { info.as_ref() }.ok_or(error::EINVAL)?;
         // SAFETY: F2.

@@ -169,6 +169,11 @@ impl CqShared {
         })
     }
 
+    /// Bytes of an entry.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.size
+    }
+
     /// What a program sleeps on, if there is such a thing.
     pub(crate) fn waker(&self) -> Option<&Waker> {
         self.waker.as_deref()

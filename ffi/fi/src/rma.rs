@@ -7,20 +7,27 @@ use crate::flags;
 use crate::limits::INJECT_BYTES;
 use crate::object::of;
 use crate::posting::is_silent;
+use crate::traced;
 use bellwire_tag::{Completion, Gather, Notes, RemoteFlags, RemoteRequest, Target};
+use bellwire_trace::{Kind, here};
 use core::ffi::c_void;
 
-pub(crate) static OPS: Table<9> = Table::new([
-    read as *const (),
-    readv as *const (),
-    readmsg as *const (),
-    write as *const (),
-    writev as *const (),
-    writemsg as *const (),
-    inject as *const (),
-    writedata as *const (),
-    injectdata as *const (),
-]);
+/// The usual calls, and those of a traced program.
+pub(crate) static OPS: [Table<9>; 2] = [calls::<false>(), calls::<true>()];
+
+const fn calls<const TRACED: bool>() -> Table<9> {
+    Table::new([
+        read::<TRACED> as *const (),
+        readv::<TRACED> as *const (),
+        readmsg::<TRACED> as *const (),
+        write::<TRACED> as *const (),
+        writev::<TRACED> as *const (),
+        writemsg::<TRACED> as *const (),
+        inject::<TRACED> as *const (),
+        writedata::<TRACED> as *const (),
+        injectdata::<TRACED> as *const (),
+    ])
+}
 
 /// What operations on remote memory take.
 pub(crate) const FLAGS: u64 = flags::REMOTE_CQ_DATA
@@ -87,11 +94,35 @@ unsafe fn start(fid: *mut Fid, m: &Moving) -> Outcome {
     ep.run(bound, || if m.is_write { ep.shared.endpoint.write(&request) } else { ep.shared.endpoint.read(&request) })
 }
 
-/// As [`start`], of a message structure.
+/// As [`start`]; of a traced program, it is noted.
 ///
 /// # Safety
 /// F1, F2.
-unsafe fn start_message(fid: *mut Fid, is_write: bool, msg: *const MsgRma, flags: u64) -> Outcome {
+#[inline(always)]
+unsafe fn start_as<const TRACED: bool>(fid: *mut Fid, m: &Moving) -> Outcome {
+    let ended = if TRACED { m.begin(fid) } else { None };
+    // SAFETY: the caller's.
+    let outcome = unsafe { start(fid, m) };
+    ended.map_or(outcome, |kind| traced::end(kind, fid, outcome))
+}
+
+impl Moving {
+    /// Notes that the call begins; the kind of its end.
+    #[inline(never)]
+    fn begin(&self, fid: *mut Fid) -> Option<Kind> {
+        let (begin, end) = if self.is_write { (Kind::FiWrite, Kind::FiWriteEnd) } else { (Kind::FiRead, Kind::FiReadEnd) };
+        let (target, flags) = (&self.target, self.flags.unwrap_or(flags::INJECT));
+        let begins = [self.context.expose_provenance() as u64, self.local.len() as u64];
+        here::note_more(begin, traced::object(fid), begins, &[target.peer, flags, target.address, target.key]);
+        Some(end)
+    }
+}
+
+/// As [`start_as`], of a message structure.
+///
+/// # Safety
+/// F1, F2.
+unsafe fn start_message<const TRACED: bool>(fid: *mut Fid, is_write: bool, msg: *const MsgRma, flags: u64) -> Outcome {
     // SAFETY: F2.
     let m = unsafe { msg.as_ref() }.ok_or(error::EINVAL)?;
     if m.rma_count != 1 {
@@ -105,17 +136,26 @@ unsafe fn start_message(fid: *mut Fid, is_write: bool, msg: *const MsgRma, flags
     let target = Target { peer: m.address, address: rma.address, key: rma.key };
     let data = (is_write && flags & flags::REMOTE_CQ_DATA != 0).then_some(m.data);
     // SAFETY: the caller's.
-    unsafe { start(fid, &Moving { is_write, local, target, data, context: m.context, flags: Some(flags) }) }
+    unsafe { start_as::<TRACED>(fid, &Moving { is_write, local, target, data, context: m.context, flags: Some(flags) }) }
 }
 
-unsafe extern "C" fn read(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, peer: u64, address: u64, key: u64, context: *mut c_void) -> isize {
+unsafe extern "C" fn read<const TRACED: bool>(
+    ep: *mut Fid,
+    at: *mut u8,
+    length: usize,
+    _desc: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
     // SAFETY: G1, which F2 asks of the program.
     let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: false, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: false, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn readv(
+unsafe extern "C" fn readv<const TRACED: bool>(
     ep: *mut Fid,
     iov: *const Iovec,
     _desc: *mut *mut c_void,
@@ -127,22 +167,33 @@ unsafe extern "C" fn readv(
 ) -> isize {
     let target = Target { peer, address, key };
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: false, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe {
+        start_as::<TRACED>(ep, &Moving { is_write: false, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) })
+    })
 }
 
-unsafe extern "C" fn readmsg(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
+unsafe extern "C" fn readmsg<const TRACED: bool>(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
     // SAFETY: F1, F2.
-    data(|| unsafe { start_message(ep, false, msg, flags) })
+    data(|| unsafe { start_message::<TRACED>(ep, false, msg, flags) })
 }
 
-unsafe extern "C" fn write(ep: *mut Fid, at: *mut u8, length: usize, _desc: *mut c_void, peer: u64, address: u64, key: u64, context: *mut c_void) -> isize {
+unsafe extern "C" fn write<const TRACED: bool>(
+    ep: *mut Fid,
+    at: *mut u8,
+    length: usize,
+    _desc: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
     // SAFETY: G1, which F2 asks of the program.
     let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: true, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn writev(
+unsafe extern "C" fn writev<const TRACED: bool>(
     ep: *mut Fid,
     iov: *const Iovec,
     _desc: *mut *mut c_void,
@@ -154,22 +205,24 @@ unsafe extern "C" fn writev(
 ) -> isize {
     let target = Target { peer, address, key };
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: true, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe {
+        start_as::<TRACED>(ep, &Moving { is_write: true, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) })
+    })
 }
 
-unsafe extern "C" fn writemsg(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
+unsafe extern "C" fn writemsg<const TRACED: bool>(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
     // SAFETY: F1, F2.
-    data(|| unsafe { start_message(ep, true, msg, flags) })
+    data(|| unsafe { start_message::<TRACED>(ep, true, msg, flags) })
 }
 
-unsafe extern "C" fn inject(ep: *mut Fid, at: *mut u8, length: usize, peer: u64, address: u64, key: u64) -> isize {
+unsafe extern "C" fn inject<const TRACED: bool>(ep: *mut Fid, at: *mut u8, length: usize, peer: u64, address: u64, key: u64) -> isize {
     // SAFETY: G1, which F2 asks of the program.
     let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: None, context: core::ptr::null_mut(), flags: None }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: true, local, target, data: None, context: core::ptr::null_mut(), flags: None }) })
 }
 
-unsafe extern "C" fn writedata(
+unsafe extern "C" fn writedata<const TRACED: bool>(
     ep: *mut Fid,
     at: *mut u8,
     length: usize,
@@ -183,12 +236,12 @@ unsafe extern "C" fn writedata(
     // SAFETY: G1, which F2 asks of the program.
     let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: Some(with), context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: true, local, target, data: Some(with), context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn injectdata(ep: *mut Fid, at: *mut u8, length: usize, with: u64, peer: u64, address: u64, key: u64) -> isize {
+unsafe extern "C" fn injectdata<const TRACED: bool>(ep: *mut Fid, at: *mut u8, length: usize, with: u64, peer: u64, address: u64, key: u64) -> isize {
     // SAFETY: G1, which F2 asks of the program.
     let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
-    data(|| unsafe { start(ep, &Moving { is_write: true, local, target, data: Some(with), context: core::ptr::null_mut(), flags: None }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: true, local, target, data: Some(with), context: core::ptr::null_mut(), flags: None }) })
 }

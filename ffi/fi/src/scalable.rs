@@ -14,6 +14,7 @@ use crate::limits::CONTEXTS_MAX;
 use crate::named::{complain, open_context, open_named};
 use crate::object::{EpObject, Whole};
 use crate::resources::{self, DomainShared};
+use crate::traced::setup;
 use crate::{hints, message, names};
 use bellwire_tag::{Endpoint, Name};
 use bellwire_via::nic::NicConfig;
@@ -98,7 +99,7 @@ impl Scalable {
 
 /// `fi_scalable_ep`.
 pub(crate) unsafe extern "C" fn open(domain: *mut Fid, info: *const Info, to: *mut *mut ScalableObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_scalable_ep", [0; 2], || {
         // SAFETY: F2.
         let info = unsafe { info.as_ref() }.ok_or(error::EINVAL)?;
         // SAFETY: F2.

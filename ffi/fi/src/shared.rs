@@ -10,7 +10,9 @@ use crate::calls::{self, Nothing, Receives};
 use crate::flags;
 use crate::polled::EpShared;
 use crate::posting::{LOOK_FLAGS, Receiving, want};
+use crate::traced::{Traced, setup};
 use bellwire_tag::{Completion, Failure, Notes, SharedReceives};
+use bellwire_trace::here;
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,8 +53,9 @@ struct TransmitObject {
 static FID: Table<6> = Table::new([close as *const (), none as *const (), control_call as *const (), none as *const (), none as *const (), none as *const ()]);
 static OPS: Table<7> =
     Table::new([cancel as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
-static MSG: Table<9> = calls::messages::<Common, Nothing>();
-static TAGGED: Table<9> = calls::tagged::<Common, Nothing>();
+/// The usual calls, and those of a traced program.
+static MSG: [Table<9>; 2] = [calls::messages::<Common, Nothing>(), calls::messages::<Traced<Common>, Nothing>()];
+static TAGGED: [Table<9>; 2] = [calls::tagged::<Common, Nothing>(), calls::tagged::<Traced<Common>, Nothing>()];
 static TRANSMIT_FID: Table<6> =
     Table::new([close_transmit as *const (), none as *const (), none as *const (), none as *const (), none as *const (), none as *const ()]);
 static TRANSMIT_OPS: Table<7> = Table::new([none as *const (); 7]);
@@ -104,7 +107,7 @@ impl ReceiveContext {
 
 /// `fi_srx_context`.
 pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const RxAttr, to: *mut *mut ReceiveObject, context: *mut c_void) -> c_int {
-    control(|| {
+    setup("fi_srx_context", [0; 2], || {
         // SAFETY: F2.
         let (caps, flags, mode) = unsafe { attr.as_ref() }.map_or((0, 0, 0), |a| (a.caps, a.op_flags, a.mode));
         let (is_directed, is_prefixed) = (caps & flags::DIRECTED_RECV != 0, mode & flags::MSG_PREFIX != 0);
@@ -114,9 +117,9 @@ pub(crate) unsafe extern "C" fn open(_domain: *mut Fid, attr: *const RxAttr, to:
             fid: Fid { class: class::SRX_CTX, context, ops: TableRef::to(&FID) },
             ops: TableRef::to(&OPS),
             cm: nothing,
-            msg: TableRef::to(&MSG),
+            msg: TableRef::to(&MSG[usize::from(here::is_on())]),
             rma: nothing,
-            tagged: TableRef::to(&TAGGED),
+            tagged: TableRef::to(&TAGGED[usize::from(here::is_on())]),
             atomic: nothing,
             collective: TableRef::NONE,
             shared: Arc::new(shared),

@@ -11,9 +11,11 @@ use bellwire_memory::atomic::{Ordering, compiler_fence};
 use crate::{fail, give_up, process};
 
 /// What an access came to, or the job's end: with a message that says which access it was, unless
-/// the error does.
-fn done<T>(result: Result<T, Error>, what: &str, pointer: u64, bytes: usize) -> T {
-    result.unwrap_or_else(|error| refuse(error, what, pointer, bytes))
+/// the error does. `name` is that of its call.
+macro_rules! access {
+    ($name:expr, $what:literal, $pointer:expr, $bytes:expr, |$process:ident| $body:expr) => {
+        call!($name, [$pointer, $bytes as u64], |$process| $body).unwrap_or_else(|error| refuse(error, $what, $pointer, $bytes))
+    };
 }
 
 #[cold]
@@ -31,9 +33,9 @@ fn bytes_of(value: u64) -> [u8; 8] {
 }
 
 /// Reads, waiting.
-fn read(to: *mut u8, from: u64, bytes: usize) {
+fn read(name: &str, to: *mut u8, from: u64, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().read(to, from, bytes) }, "a read", from, bytes);
+    access!(name, "a read", from, bytes, |process| unsafe { process.read(to, from, bytes) });
     // Acquire, for the compiler: the next read is not moved before this one. x86-64 keeps loads in
     // order.
     compiler_fence(Ordering::Acquire);
@@ -43,7 +45,7 @@ fn read(to: *mut u8, from: u64, bytes: usize) {
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_read(from: u64, bytes: usize) -> u64 {
     let mut word = [0u8; 8];
-    read(word.as_mut_ptr(), from, bytes.min(8));
+    read("gas_far_read", word.as_mut_ptr(), from, bytes.min(8));
     u64::from_le_bytes(word)
 }
 
@@ -51,7 +53,7 @@ pub extern "C" fn gas_far_read(from: u64, bytes: usize) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_write(to: u64, value: u64, bytes: usize) {
     // SAFETY: an array of ours; C1 for the place.
-    done(unsafe { process().write(to, bytes_of(value).as_ptr(), bytes.min(8)) }, "a write", to, bytes);
+    access!("gas_far_write", "a write", to, bytes, |process| unsafe { process.write(to, bytes_of(value).as_ptr(), bytes.min(8)) });
 }
 
 /// `gas_far_get`
@@ -61,21 +63,21 @@ pub extern "C" fn gas_far_write(to: u64, value: u64, bytes: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_far_get(to: *mut c_void, from: u64, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().get(to.cast(), from, bytes) }, "a get", from, bytes);
+    access!("gas_far_get", "a get", from, bytes, |process| unsafe { process.get(to.cast(), from, bytes) });
 }
 
 /// `gas_far_put`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_put(to: u64, value: u64, bytes: usize) {
     // SAFETY: an array of ours; C1 for the place.
-    done(unsafe { process().put(to, bytes_of(value).as_ptr(), bytes.min(8)) }, "a put", to, bytes);
+    access!("gas_far_put", "a put", to, bytes, |process| unsafe { process.put(to, bytes_of(value).as_ptr(), bytes.min(8)) });
 }
 
 /// `gas_far_store`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_far_store(to: u64, value: u64, bytes: usize) {
     // SAFETY: an array of ours; C1 for the place.
-    done(unsafe { process().store(to, bytes_of(value).as_ptr(), bytes.min(8)) }, "a store", to, bytes);
+    access!("gas_far_store", "a store", to, bytes, |process| unsafe { process.store(to, bytes_of(value).as_ptr(), bytes.min(8)) });
 }
 
 /// `gas_bulk_read`
@@ -84,7 +86,7 @@ pub extern "C" fn gas_far_store(to: u64, value: u64, bytes: usize) {
 /// C1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_bulk_read(to: *mut c_void, from: u64, bytes: usize) {
-    read(to.cast(), from, bytes);
+    read("gas_bulk_read", to.cast(), from, bytes);
 }
 
 /// `gas_bulk_get`
@@ -94,7 +96,7 @@ pub unsafe extern "C" fn gas_bulk_read(to: *mut c_void, from: u64, bytes: usize)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_bulk_get(to: *mut c_void, from: u64, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().get(to.cast(), from, bytes) }, "a get", from, bytes);
+    access!("gas_bulk_get", "a get", from, bytes, |process| unsafe { process.get(to.cast(), from, bytes) });
     // Acquire: as in `read`.
     compiler_fence(Ordering::Acquire);
 }
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn gas_bulk_get(to: *mut c_void, from: u64, bytes: usize) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_bulk_write(to: u64, from: *const c_void, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().write(to, from.cast(), bytes) }, "a write", to, bytes);
+    access!("gas_bulk_write", "a write", to, bytes, |process| unsafe { process.write(to, from.cast(), bytes) });
 }
 
 /// `gas_bulk_put`
@@ -116,7 +118,7 @@ pub unsafe extern "C" fn gas_bulk_write(to: u64, from: *const c_void, bytes: usi
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_bulk_put(to: u64, from: *const c_void, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().put(to, from.cast(), bytes) }, "a put", to, bytes);
+    access!("gas_bulk_put", "a put", to, bytes, |process| unsafe { process.put(to, from.cast(), bytes) });
 }
 
 /// `gas_bulk_store`
@@ -126,14 +128,14 @@ pub unsafe extern "C" fn gas_bulk_put(to: u64, from: *const c_void, bytes: usize
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gas_bulk_store(to: u64, from: *const c_void, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().store(to, from.cast(), bytes) }, "a store", to, bytes);
+    access!("gas_bulk_store", "a store", to, bytes, |process| unsafe { process.store(to, from.cast(), bytes) });
 }
 
 /// `gas_bulk_set`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_bulk_set(to: u64, value: c_int, bytes: usize) {
     // SAFETY: C1.
-    done(unsafe { process().fill(to, value as u8, bytes) }, "a write", to, bytes);
+    access!("gas_bulk_set", "a write", to, bytes, |process| unsafe { process.fill(to, value as u8, bytes) });
 }
 
 /// `gas_check`
@@ -157,56 +159,57 @@ pub unsafe extern "C" fn gas_check(at: u64, bytes: usize, align: usize, place: *
     }
 }
 
-fn on32(at: u64, operation: Atomic, operand: i32, expected: i32) -> i32 {
+fn on32(name: &str, at: u64, operation: Atomic, operand: i32, expected: i32) -> i32 {
     let (operand, expected) = (u64::from(operand.cast_unsigned()), u64::from(expected.cast_unsigned()));
     // SAFETY: C1.
-    (done(unsafe { process().atomic(at, operation, 4, operand, expected) }, "an atomic operation", at, 4) as u32).cast_signed()
+    (access!(name, "an atomic operation", at, 4, |process| unsafe { process.atomic(at, operation, 4, operand, expected) }) as u32).cast_signed()
 }
 
-fn on64(at: u64, operation: Atomic, operand: i64, expected: i64) -> i64 {
+fn on64(name: &str, at: u64, operation: Atomic, operand: i64, expected: i64) -> i64 {
     // SAFETY: C1.
-    done(unsafe { process().atomic(at, operation, 8, operand.cast_unsigned(), expected.cast_unsigned()) }, "an atomic operation", at, 8).cast_signed()
+    access!(name, "an atomic operation", at, 8, |process| unsafe { process.atomic(at, operation, 8, operand.cast_unsigned(), expected.cast_unsigned()) })
+        .cast_signed()
 }
 
 /// `gas_call`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_call(at: u64, function: u64, argument: i64) -> i64 {
     // SAFETY: C1; the table's functions take any place.
-    done(unsafe { process().call(at, function, argument) }, "a call on a place", at, 1)
+    access!("gas_call", "a call on a place", at, 1, |process| unsafe { process.call(at, function, argument) })
 }
 
 /// `gas_fetch_add_4`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_fetch_add_4(at: u64, value: i32) -> i32 {
-    on32(at, Atomic::Add, value, 0)
+    on32("gas_fetch_add_4", at, Atomic::Add, value, 0)
 }
 
 /// `gas_fetch_add_8`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_fetch_add_8(at: u64, value: i64) -> i64 {
-    on64(at, Atomic::Add, value, 0)
+    on64("gas_fetch_add_8", at, Atomic::Add, value, 0)
 }
 
 /// `gas_swap_4`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_swap_4(at: u64, value: i32) -> i32 {
-    on32(at, Atomic::Swap, value, 0)
+    on32("gas_swap_4", at, Atomic::Swap, value, 0)
 }
 
 /// `gas_swap_8`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_swap_8(at: u64, value: i64) -> i64 {
-    on64(at, Atomic::Swap, value, 0)
+    on64("gas_swap_8", at, Atomic::Swap, value, 0)
 }
 
 /// `gas_compare_swap_4`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_compare_swap_4(at: u64, expected: i32, value: i32) -> i32 {
-    on32(at, Atomic::CompareSwap, value, expected)
+    on32("gas_compare_swap_4", at, Atomic::CompareSwap, value, expected)
 }
 
 /// `gas_compare_swap_8`
 #[unsafe(no_mangle)]
 pub extern "C" fn gas_compare_swap_8(at: u64, expected: i64, value: i64) -> i64 {
-    on64(at, Atomic::CompareSwap, value, expected)
+    on64("gas_compare_swap_8", at, Atomic::CompareSwap, value, expected)
 }

@@ -9,13 +9,26 @@
 //!   of Split-C.
 //! - C2: one thread of the process calls, after `gas_start`, which is called once before `main`.
 
+/// Makes a call on the process; of a traced one it is noted, by a name and two words. A macro, so
+/// that a process that is not traced puts nothing together for that.
+macro_rules! call {
+    ($name:expr, $words:expr, |$process:ident| $body:expr) => {
+        match $crate::untraced() {
+            Some($process) => $body,
+            None => $crate::traced::call($name, $words, move |$process: &mut bellwire_gas::Process| $body),
+        }
+    };
+}
+
 mod access;
 mod collective;
+mod traced;
 
 use std::ffi::c_int;
 use std::ptr::addr_of_mut;
 
 use bellwire_gas::{Error, Function, PeerEntry, Process, set_functions};
+use bellwire_trace::here;
 
 /// `gas_place`
 #[repr(C)]
@@ -26,16 +39,21 @@ pub struct Place {
     self_: u64,
 }
 
-/// This process, from `gas_start` on. Written once there; used by one thread (C2).
+/// This process, from `gas_start` on, unless it is traced (`traced.rs`). Written once there; used
+/// by one thread (C2).
 static mut PROCESS: Option<Process> = None;
 /// The status with which the job is being ended here, so that leaving is said once.
 static mut IS_LEAVING: bool = false;
 
+/// This process in global memory, unless it is traced.
+fn untraced() -> Option<&'static mut Process> {
+    // SAFETY: C2: one thread, and no call is inside another.
+    unsafe { &mut *addr_of_mut!(PROCESS) }.as_mut()
+}
+
 /// This process in global memory.
 fn process() -> &'static mut Process {
-    // SAFETY: C2: one thread, and no call is inside another.
-    let process = unsafe { &mut *addr_of_mut!(PROCESS) };
-    process.as_mut().unwrap_or_else(|| fail_before_start())
+    untraced().unwrap_or_else(|| traced::process())
 }
 
 #[cold]
@@ -102,7 +120,7 @@ pub unsafe extern "C" fn gas_start(peers: *mut PeerEntry, here: *mut Place, data
     // SAFETY: the caller's object, and this library's own; one thread (C2).
     unsafe {
         here.write(Place { process: process.cast_signed(), processes: processes.cast_signed(), self_: u64::from(process) << 48 });
-        PROCESS = Some(started);
+        *if here::is_on() { addr_of_mut!(traced::PROCESS) } else { addr_of_mut!(PROCESS) } = Some(started);
         libc::atexit(at_exit);
     }
 }

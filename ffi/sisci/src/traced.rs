@@ -3,7 +3,7 @@
 //! error at the end.
 
 use crate::calls::{Argument, Memory, Out};
-use bellwire_trace::call::noted;
+use bellwire_trace::call::{SETS_UP, noted};
 use core::ffi::c_void;
 
 /// The same as `quick_calls!`, for calls that a traced process notes.
@@ -113,5 +113,5 @@ pub(crate) fn call<R>(name: &str, arguments: &[Word], body: impl FnOnce() -> R) 
         };
         [error.into(), 0]
     };
-    noted(name, begins, body, ends)
+    noted(SETS_UP, name, begins, body, ends)
 }

@@ -50,8 +50,12 @@ fn event(event: &Event) -> Value {
     }
     for (at, field) in about.fields.iter().enumerate() {
         let word = event.word(at);
-        let is_name = matches!(field.form, Form::Words(_) | Form::Named(_));
-        object.insert(field.name.to_owned(), if is_name { show::value(field.form, word).into() } else { word.into() });
+        let value = match field.form {
+            Form::Words(_) | Form::Named(_) => show::value(field.form, word).into(),
+            Form::Signed => word.cast_signed().into(),
+            _ => word.into(),
+        };
+        object.insert(field.name.to_owned(), value);
     }
     if let Some(text) = show::text(event) {
         object.insert("text".to_owned(), text.into());

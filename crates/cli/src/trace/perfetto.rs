@@ -83,6 +83,8 @@ struct TrackEvent {
 struct Annotation {
     #[prost(uint64, optional, tag = "3")]
     uint_value: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    int_value: Option<i64>,
     #[prost(string, optional, tag = "6")]
     string_value: Option<String>,
     #[prost(string, optional, tag = "10")]
@@ -141,18 +143,19 @@ fn of_event(event: &Event, kind: i32, track: u64) -> Packet {
     let about = event.kind.about();
     let mut annotations = Vec::new();
     if !about.object.is_empty() {
-        annotations.push(Annotation { name: Some(about.object.to_owned()), uint_value: Some(event.object.into()), string_value: None });
+        annotations.push(Annotation { name: Some(about.object.to_owned()), uint_value: Some(event.object.into()), ..Annotation::default() });
     }
     for (at, field) in about.fields.iter().enumerate() {
         use bellwire_trace::kinds::Form;
         let (word, name) = (event.word(at), Some(field.name.to_owned()));
         annotations.push(match field.form {
-            Form::Number | Form::Bytes | Form::Nanoseconds => Annotation { name, uint_value: Some(word), string_value: None },
-            form => Annotation { name, uint_value: None, string_value: Some(show::value(form, word)) },
+            Form::Number | Form::Bytes | Form::Nanoseconds => Annotation { name, uint_value: Some(word), ..Annotation::default() },
+            Form::Signed => Annotation { name, int_value: Some(word.cast_signed()), ..Annotation::default() },
+            form => Annotation { name, string_value: Some(show::value(form, word)), ..Annotation::default() },
         });
     }
     if let Some(text) = show::text(event) {
-        annotations.push(Annotation { name: Some("text".to_owned()), uint_value: None, string_value: Some(text) });
+        annotations.push(Annotation { name: Some("text".to_owned()), string_value: Some(text), ..Annotation::default() });
     }
     let event_of_track = TrackEvent {
         debug_annotations: annotations,

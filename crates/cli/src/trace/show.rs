@@ -9,6 +9,7 @@ pub fn value(form: Form, word: u64) -> String {
     let named = |name: Option<&str>| name.map_or_else(|| word.to_string(), str::to_owned);
     match form {
         Form::Number => word.to_string(),
+        Form::Signed => word.cast_signed().to_string(),
         Form::Bytes => format!("{word} B"),
         Form::Nanoseconds => format!("{word} ns"),
         Form::Hexadecimal => format!("{word:#x}"),

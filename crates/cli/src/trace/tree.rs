@@ -49,8 +49,8 @@ fn write_event(out: &mut String, event: &Event, depth: usize, end: Option<&Event
     let _ = write!(out, "    {:>14}  {}{}", microseconds(event.stamp.saturating_sub(began)), "  ".repeat(depth), words.join("  "));
     match (about.shape, end) {
         (Shape::Begin, Some(end)) => {
-            let result = end.kind.about().fields.first().map(|field| show::value(field.form, end.word(0)));
-            let _ = write!(out, " = {}  <{}>", result.unwrap_or_default(), microseconds(end.stamp.saturating_sub(event.stamp)));
+            let result = end.kind.about().fields.first().map(|field| format!(" = {}", show::value(field.form, end.word(0))));
+            let _ = write!(out, "{}  <{}>", result.unwrap_or_default(), microseconds(end.stamp.saturating_sub(event.stamp)));
         }
         (Shape::Begin, None) => out.push_str(" .. did not return"),
         _ => {}
