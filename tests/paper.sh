@@ -3,7 +3,8 @@
 # `bellwire paper NUMBER --quick`: everything is measured; JSON, CSV and HTML can be read; nothing
 # is judged by so short a run. Of paper 000 the parts of a round trip add up to all of it, of paper
 # 001 the shares of the rungs add up to what they take off together; of paper 004 the clients' rates
-# add up to that of all, and endpoints are loaded where frames are few.
+# add up to that of all, endpoints are loaded where frames are few, and the parts of the protocol
+# add up to the whole within 5 % in virtual time.
 #   tests/paper.sh BELLWIRE OUT      BELLWIRE: the command, with libvipl beside it or at BELLWIRE_VIPL
 set -u
 [ $# = 2 ] || { sed -n '6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -108,12 +109,20 @@ for name in names[0], names[2]:
     check(f"{name}: their mean", abs(mean[7] - sum(reductions) / len(reductions)) < 1e-6 and mean[8] == 55)
 check("processor time is positive", all(values[name][0] > 0 for name in values if name.endswith(("sender", "receiver"))))
 
-names = ["Rate", "Bandwidth", "Round trip", "Few networks", "Many networks", "K"]
-found, values = read("004", names, 35, 6)
+names = ["LogP", "Protection", "Rate", "Bandwidth", "Round trip", "Few networks", "Many networks", "K"]
+found, values = read("004", names, 45, 7)
 exhibits = {exhibit["name"]: exhibit["table"]["rows"] for exhibit in found["exhibits"]}
 for name in "Rate", "Few networks", "Many networks":
     for where, clients, together, each, least, most, *_ in exhibits[name]:
         check(f"{name}, {where}, {clients} clients: {least} {each} {most}", 0 < least <= each * 1.001 and each <= most * 1.001 and abs(each * clients - together) < 1e-6 * together)
+logp = {build: figures for build, *figures in exhibits["LogP"]}
+bare, protected, whole, alone, timed, total = (logp[b] for b in ("bare", "+ protection", "+ timers: the whole", "reliability alone", "reliability and timers", "bare and parts alone, added up"))
+for g, name in (2, "g"), (4, "round trip"):
+    check(f"{name}: {bare[g]} < {protected[g]} < {whole[g]}; {total[g]} in parts", bare[g] < protected[g] < whole[g] and abs(total[g] / whole[g] - 1) < 0.05)
+    added = protected[g] + timed[g] - bare[g]
+    check(f"{name}: {total[g]} is what the parts add: {added}", abs(total[g] - added) < 1e-6 * added)
+check("the code takes time in each build", all(figures[9] > 0 for figures in logp.values()))
+check(f"wires: {exhibits['Protection']}", [row[0] for row in exhibits["Protection"]] == ["direct UDP", "+ keys", "by agents"] and all(us > 0 for row in exhibits["Protection"] for us in row[1:]))
 for where, networks, *_, loads in exhibits["Few networks"] + exhibits["Many networks"]:
     # Agents count the first load of each endpoint; the simulator begins to count later.
     least = networks if where.startswith("agents") else 0

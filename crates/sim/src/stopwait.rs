@@ -18,6 +18,9 @@
 //! alternating bit is the lowest. The stamp says which transmission of a packet an answer is for:
 //! the latest NACK counts.
 //!
+//! A [`Build`] may lack parts of the protocol, so that it can be seen what each costs. With
+//! protection the tag of the receiver follows the header of a data packet.
+//!
 //! Invariants
 //! - S1: a channel that is bound holds one packet until it is acknowledged or returned.
 //! - S2: a receiver's column hands over a packet once for each generation and number.
@@ -46,9 +49,24 @@ pub enum Numbers {
     Word,
 }
 
+/// The parts of the protocol that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Build {
+    /// A data packet has its receiver's tag, and one with another tag is dropped.
+    pub protection: bool,
+    /// Packets are numbered, kept, and acknowledged or refused.
+    pub reliability: bool,
+    /// Packets that are not acknowledged are sent again.
+    pub timers: bool,
+}
+
 /// Settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
+    /// What of the protocol there is.
+    pub build: Build,
+    /// With protection: the tag of all that may talk to each other.
+    pub tag: u64,
     /// Channels to each other NIC, up to 256.
     pub channels: usize,
     /// See [`Numbers`].
@@ -63,7 +81,8 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { channels: 8, numbers: Numbers::Word, timeout: Duration::from_millis(1), timeout_max: Duration::from_millis(50), tries_max: 100 }
+        let build = Build { protection: false, reliability: true, timers: true };
+        Self { build, tag: 0, channels: 8, numbers: Numbers::Word, timeout: Duration::from_millis(1), timeout_max: Duration::from_millis(50), tries_max: 100 }
     }
 }
 
@@ -82,6 +101,8 @@ pub struct Statistics {
     pub stale: u64,
     /// Packets that returned to their sender.
     pub returned: u64,
+    /// Packets with another tag, which were dropped.
+    pub foreign: u64,
 }
 
 #[derive(Debug)]
@@ -175,6 +196,12 @@ impl Channels {
     /// Binds a channel to a packet and sends it. `false`: all channels to that NIC are bound.
     pub fn send(&mut self, now: Instant, to: u32, payload: &[u8]) -> bool {
         let Some(row) = self.rows.get_mut(to as usize) else { return false };
+        if !self.config.build.reliability {
+            self.statistics.sent += 1;
+            let packet = self.data((0, 0, 0, 0), payload);
+            self.out.push_back((to, packet));
+            return true;
+        }
         let Some(channel) = row.senders.iter().position(|s| s.bound.is_none()) else { return false };
         let s = &mut row.senders[channel];
         s.number = match self.config.numbers {
@@ -187,15 +214,30 @@ impl Channels {
         true
     }
 
+    /// A data packet: channel, generation, number and stamp, then the payload.
+    fn data(&self, (channel, generation, number, stamp): (usize, u16, u16, u16), payload: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::with_capacity(HEADER_BYTES + size_of::<u64>() + payload.len());
+        packet.extend_from_slice(&header(DATA, channel, generation, number, stamp));
+        if self.config.build.protection {
+            packet.extend_from_slice(&self.config.tag.to_le_bytes());
+        }
+        packet.extend_from_slice(payload);
+        packet
+    }
+
     fn transmit(&mut self, now: Instant, to: u32, channel: usize) {
         let s = &mut self.rows[to as usize].senders[channel];
         let Some(b) = &mut s.bound else { return };
-        let doubled = self.config.timeout.0.saturating_mul(1 << b.tries.min(20)).min(self.config.timeout_max.0).max(2);
-        b.at = now + Duration(doubled / 2 + self.random.below(doubled / 2));
+        if self.config.build.timers {
+            let doubled = self.config.timeout.0.saturating_mul(1 << b.tries.min(20)).min(self.config.timeout_max.0).max(2);
+            b.at = now + Duration(doubled / 2 + self.random.below(doubled / 2));
+        } else {
+            b.at = Instant::NEVER;
+        }
         b.tries += 1;
-        let mut packet = header(DATA, channel, s.generation, s.number, b.stamp()).to_vec();
-        packet.extend_from_slice(&b.payload);
-        self.out.push_back((to, packet));
+        let (head, s) = ((channel, s.generation, s.number, b.stamp()), &self.rows[to as usize].senders[channel]);
+        let packet = s.bound.as_ref().map(|b| self.data(head, &b.payload));
+        self.out.extend(packet.map(|packet| (to, packet)));
     }
 
     /// The next packet to be sent.
@@ -241,7 +283,18 @@ impl Channels {
             return;
         }
         match kind {
-            DATA => self.take_in(from, usize::from(channel), (generation, number, stamp), payload, take),
+            DATA => {
+                let payload = match payload.split_first_chunk::<8>() {
+                    _ if !self.config.build.protection => payload,
+                    Some((tag, payload)) if u64::from_le_bytes(*tag) == self.config.tag => payload,
+                    _ => return self.statistics.foreign += 1,
+                };
+                if self.config.build.reliability {
+                    self.take_in(from, usize::from(channel), (generation, number, stamp), payload, take);
+                } else {
+                    take(payload);
+                }
+            }
             ACK | NACK if payload.is_empty() => self.answered(from, usize::from(channel), (generation, number, stamp), kind == ACK),
             _ => {}
         }

@@ -37,6 +37,24 @@ fn two_nodes() {
 }
 
 #[test]
+fn parts_of_the_protocol_add_up_to_the_whole() {
+    let given = [("messages", "300"), ("rounds", "3"), ("latency", "500ns")];
+    let report = scenario::find("builds").expect("a scenario").run_with(1, &given).expect("a report");
+    assert!(column_of(&report.tables[1], "all").iter().all(|ns| *ns > 0.0), "{report:?}");
+    let [gap, latency, trip] = ["g", "L", "round trip"].map(|name| column(&report, name));
+    // Bare: the NIC takes 1 us for a message, and 0.2 us for the tag. Between it are the link, the
+    // hosts' 0.5 us, and the other NIC.
+    assert_eq!((gap[0], latency[0], trip[0]), (1000.0, 2500.0, 7000.0));
+    assert_eq!((gap[1], latency[1]), (1200.0, 2900.0));
+    // The sender sends, keeps, and takes the acknowledgement; then also the timer, set and deleted.
+    assert!((gap[2] - 2000.0).abs() < 2.0 && (gap[3] - 2040.0).abs() < 2.0, "{gap:?}");
+    assert!(latency[2] >= 3500.0 && latency[2] < 4500.0, "{latency:?}");
+    for figures in [&gap, &latency, &trip] {
+        assert!((figures[6] / figures[3] - 1.0).abs() < 0.05, "{figures:?}");
+    }
+}
+
+#[test]
 fn the_parameters_of_logp_add_up() {
     let given = [("sizes", "8"), ("messages", "1000"), ("latency", "2us"), ("rate", "10G"), ("post", "300ns"), ("complete", "100ns"), ("take", "200ns")];
     let report = scenario::find("logp").expect("a scenario").run_with(1, &given).expect("a report");

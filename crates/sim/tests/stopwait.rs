@@ -3,7 +3,7 @@
 //! or comes back.
 
 use bellwire_faults::Random;
-use bellwire_sim::stopwait::{ChannelWorld, Config, HEADER_BYTES, Numbers, Statistics};
+use bellwire_sim::stopwait::{Build, ChannelWorld, Channels, Config, HEADER_BYTES, Numbers, Statistics};
 use bellwire_sim::{Duration, Instant, LinkSpec, Topology};
 use std::collections::BTreeMap;
 
@@ -110,4 +110,29 @@ fn a_header_has_eight_bytes() {
         world.nic(0).handle_packet(1, bytes, |_| panic!("none of them carries anything"));
         world.nic(0).handle_packet(77, bytes, |_| panic!("none of them carries anything"));
     }
+}
+
+#[test]
+fn a_build_without_a_part_does_without_it() {
+    let config = |protection, reliability, tag| Config { build: Build { protection, reliability, timers: false }, tag, ..Config::default() };
+    let taken_of = |sender: Config, receiver: Config| {
+        let (mut here, mut there) = (Channels::new(sender, 2, 1), Channels::new(receiver, 2, 2));
+        assert!(here.send(Instant(1), 1, b"a message"));
+        let (mut taken, packet) = (0, here.poll_transmit().expect("a packet").1);
+        there.handle_packet(0, &packet, |payload| {
+            assert_eq!(payload, b"a message");
+            taken += 1;
+            true
+        });
+        let is_answered = there.poll_transmit().is_some();
+        // Nothing is sent again without timers.
+        here.handle_timeout(Instant(u64::MAX - 1));
+        assert!(here.poll_transmit().is_none());
+        (taken, is_answered, here.unacknowledged(1), there.statistics().foreign)
+    };
+    assert_eq!(taken_of(config(false, false, 0), config(false, false, 0)), (1, false, 0, 0));
+    assert_eq!(taken_of(config(false, true, 0), config(false, true, 0)), (1, true, 1, 0));
+    assert_eq!(taken_of(config(true, true, 7), config(true, true, 7)), (1, true, 1, 0));
+    assert_eq!(taken_of(config(true, true, 7), config(true, true, 8)), (0, false, 1, 1), "another tag");
+    assert_eq!(taken_of(config(false, false, 7), config(true, false, 7)), (0, false, 0, 1), "no tag");
 }

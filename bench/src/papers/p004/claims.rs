@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the paper's text states, and how each statement is tested here.
 
-use super::steps::{ABSORBED as SOME, FRAMES, OUTSTANDING, Shape, What, World, loiter, loiters, point};
+use super::steps::{ABSORBED as SOME, BUILDS, FRAMES, OUTSTANDING, Shape, WIRE, What, Wire, World, build, loiter, loiters, point, wire};
 use crate::papers::judge::{Claim, Test};
 use crate::papers::values::Round;
 
+const LOGP: &str = "LogP";
 const CONTENTION: &str = "one virtual network";
 const NETWORKS: &str = "several virtual networks";
 const FLOW: &str = "flow control";
@@ -22,6 +23,8 @@ macro_rules! said {
 
 /// How far a level may be from another one that is the same.
 const STEADY: f64 = 1.2;
+/// How far the parts may be from the whole.
+const ADDS_UP: f64 = 1.05;
 /// Jain's index of shares that are fair.
 const FAIR: f64 = 0.9;
 
@@ -48,6 +51,8 @@ fn most(shape: Shape, world: World, quick: bool) -> usize {
 pub fn all(quick: bool) -> Vec<Claim<'static>> {
     let mut claims = Vec::new();
     absent(&mut claims);
+    parts(&mut claims, ["g", "all"]);
+    switched(&mut claims);
     for world in World::ALL {
         one_network(&mut claims, world, quick);
         networks(&mut claims, world, quick);
@@ -69,6 +74,75 @@ fn absent(claims: &mut Vec<Claim<'static>>) {
         ("protocol", "probes and a mapper find the network's topology and distribute routes", "networks of IP have their own routes"),
     ] {
         claims.push(Claim { place, text, test: Test::Absent(why) });
+    }
+}
+
+/// Statements on the cost of each part: the gap in virtual time, and the code.
+fn parts(claims: &mut Vec<Claim<'static>>, [gap, code]: [&'static str; 2]) {
+    let of = |round: &Round<'_>, row: usize, what: &str| round.get(&build(BUILDS[row], what));
+    let protection = move |round: &Round<'_>, what| Some(of(round, 1, what)? - of(round, 0, what)?);
+    let reliability = move |round: &Round<'_>, what| Some(of(round, 4, what)? - of(round, 0, what)?);
+    let mut claim = |text, test| claims.push(Claim { place: LOGP, text, test });
+    for (what, texts) in [
+        (
+            gap,
+            [
+                "reliability adds most to the gap, protection less (simulated)",
+                "timers add to the gap what can hardly be measured (simulated)",
+                "the parts add up to the gap of the whole (simulated)",
+            ],
+        ),
+        (
+            code,
+            [
+                "reliability adds most to a message, protection less (code)",
+                "timers add to a message what can hardly be measured (code)",
+                "the parts add up to the whole message (code)",
+            ],
+        ),
+    ] {
+        claim(
+            texts[0],
+            positive("what reliability alone adds less what protection alone adds", "ns", move |round| {
+                Some(reliability(round, what)? - protection(round, what)?)
+            }),
+        );
+        claim(
+            texts[1],
+            positive("0.05 less what timers add, as a part of the whole", "", move |round| {
+                Some(0.05 - (of(round, 5, what)? - of(round, 4, what)?) / of(round, 3, what)?)
+            }),
+        );
+        claim(texts[2], near("bare and parts alone, of the whole", ADDS_UP, move |round| Some(of(round, 6, what)? / of(round, 3, what)?)));
+    }
+    claim(
+        "reliability and protection add to the latency, too (simulated)",
+        positive("the lesser of what each alone adds to L", "ns", move |round| Some(reliability(round, "L")?.min(protection(round, "L")?))),
+    );
+    claim(
+        "the parts add up to the round trip of the whole (simulated)",
+        near("bare and parts alone, of the whole", ADDS_UP, move |round| Some(of(round, 6, "round trip")? / of(round, 3, "round trip")?)),
+    );
+    claim(
+        "reliable delivery is a significant part of what communication costs (simulated)",
+        positive("what it adds to the gap, less a tenth of the whole", "ns", move |round| Some(reliability(round, gap)? - 0.1 * of(round, 3, gap)?)),
+    );
+    claim(
+        "the network interface limits the rate of short messages, not the overhead (simulated)",
+        positive("g less the sum of o_s and o_r", "ns", move |round| Some(of(round, 3, "g")? - of(round, 3, "o_s")? - of(round, 3, "o_r")?)),
+    );
+}
+
+/// Statements on the cost of protection between real processes.
+fn switched(claims: &mut Vec<Claim<'static>>) {
+    let added = |of: Wire, what: &'static str| move |round: &Round<'_>| Some(round.get(&wire(of, what))? - round.get(&wire(Wire::Direct, what))?);
+    for (text, of, what) in [
+        ("protection adds to the gap (keys)", Wire::Sealed, WIRE[1]),
+        ("protection adds to the round trip (keys)", Wire::Sealed, WIRE[0]),
+        ("protection adds to the gap (agents)", Wire::Agents, WIRE[1]),
+        ("protection adds to the round trip (agents)", Wire::Agents, WIRE[0]),
+    ] {
+        claims.push(Claim { place: LOGP, text, test: positive("what is added to direct UDP", "us", added(of, what)) });
     }
 }
 

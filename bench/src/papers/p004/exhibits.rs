@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rates, bandwidth and response times against the number of clients and of virtual networks; K.
 
+use bellwire_report::bars::Bars;
 use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
 
-use super::steps::{BULK_BYTES, FRAMES, Shape, What, World, loiter, loiters, point};
+use super::steps::{BUILDS, BULK_BYTES, CODE, FRAMES, LOGP, Shape, WIRE, What, Wire, World, build, loiter, loiters, point, wire};
 use crate::papers::model::Exhibit;
 use crate::papers::values::Values;
 
@@ -12,6 +13,8 @@ pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
     let few: fn(usize) -> bool = |networks| networks <= FRAMES;
     let networks = [Shape::Single, Shape::Threads];
     vec![
+        builds(values),
+        wires(values),
         clients(values, quick, "Rate", "Clients of one endpoint: requests answered", &[Shape::Short], |_| true),
         bandwidth(values, quick),
         response(values, quick),
@@ -27,6 +30,41 @@ fn missing(value: Option<f64>) -> Cell {
 
 fn cell(values: &Values, name: &str) -> Cell {
     missing(values.median(name))
+}
+
+fn builds(values: &Values) -> Exhibit {
+    let ns = |what| Column::measured(what, Unit::Nanoseconds);
+    let mut columns = vec![Column::plain("build")];
+    columns.extend(LOGP.map(ns));
+    columns.extend(CODE.map(|what| Column::measured(format!("code: {what}"), Unit::Nanoseconds)));
+    let mut table = Table::new("LogP of stop-and-wait channels by build, simulated; the code on this machine", columns);
+    for of in BUILDS {
+        let figures = LOGP.iter().chain(&CODE).map(|what| cell(values, &build(of, what)));
+        table.row(std::iter::once(Cell::from(of)).chain(figures));
+    }
+    let bars = [("g", "Gap"), ("L", "Latency"), ("round trip", "Round trip")].map(|(what, title)| Bars {
+        title: format!("{title} by build, simulated"),
+        unit: "ns".to_owned(),
+        groups: BUILDS[..4].iter().map(|of| ((*of).to_owned(), vec![values.median(&build(of, what))])).collect(),
+        series: vec![what.to_owned()],
+    });
+    let about = [
+        "Each of the first four builds has what the one before has. Timers alone are those of reliability and timers less those of reliability alone.",
+        "Simulated: the times of network interface and hosts are settings; what comes of them is not (bellwire sim builds). Code: processor time of this machine for each message, both sides, no network.",
+    ];
+    Exhibit { bars: bars.into(), ..Exhibit::table("LogP", about, table) }
+}
+
+fn wires(values: &Values) -> Exhibit {
+    let us = |what| Column::measured(what, Unit::Microseconds);
+    let mut table = Table::new("What can be switched, between two processes over loopback", std::iter::once(Column::plain("wire")).chain(WIRE.map(us)));
+    for of in Wire::ALL {
+        table.row(std::iter::once(Cell::from(of.name())).chain(WIRE.map(|what| cell(values, &wire(of, what)))));
+    }
+    let about = [
+        "Active Messages. Keys authenticate and encrypt packets. Agents write the addresses of senders, and take packets for the endpoints of their programs only. Acknowledgements and timers cannot be switched off.",
+    ];
+    Exhibit::table("Protection", about, table)
 }
 
 /// Where a shape is measured with so many clients.

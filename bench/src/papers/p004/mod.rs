@@ -52,6 +52,7 @@ fn do_step(step: &Step, options: &Options, round: usize) -> Result<Vec<(String, 
             let rows = columns.first().map_or(0, Vec::len);
             (0..rows).flat_map(|row| columns.iter().map(move |column| column[row])).collect::<Vec<f64>>()
         }
+        Of::Wire(wire) => real::wire(options, *wire)?,
         Of::Clients { shape, clients, loiter } => real::clients(options, *shape, *clients, *loiter)?,
     };
     if figures.len() != step.names.len() {

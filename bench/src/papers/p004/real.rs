@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::steps::{BULK_BYTES, FRAMES, OUTSTANDING, REAL, Shape, What};
-use crate::contend::{self, Experiment};
+use super::steps::{BULK_BYTES, FRAMES, LOITER_USUAL, OUTSTANDING, REAL, Shape, What, Wire};
+use crate::contend::{self, Experiment, Point};
 use crate::error::Error;
 use crate::papers::Options;
 use crate::peers::agent::Agent;
-use bellwire_inspect::agent;
+use crate::route::Route;
 
 /// Frames of the clients' agent: enough for all.
 const FRAMES_MANY: usize = 256;
@@ -16,6 +16,57 @@ const FRAMES_MANY: usize = 256;
 const TIME: Duration = Duration::from_millis(200);
 const TIME_QUICK: Duration = Duration::from_millis(40);
 const TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Requests that a client has outstanding where the gap is measured.
+const OUTSTANDING_MANY: usize = 32;
+/// The key of both sides, where there is one: of the measurement alone.
+const KEY: &str = "0004000400040004000400040004000400040004000400040004000400040004";
+
+/// A measurement of clients and a server, on all processors.
+fn contention(options: &Options, window: usize, bytes: usize, environment: [Vec<(&'static str, String)>; 2]) -> contend::Options {
+    contend::Options {
+        worker: (options.session.worker.0.clone(), vec![contend::MEMBER_COMMAND.to_owned()]),
+        experiments: Vec::new(),
+        clients: Vec::new(),
+        window,
+        bytes,
+        nics: true,
+        environment,
+        time: if options.quick { TIME_QUICK } else { TIME },
+        cpus: Vec::new(),
+        together: true,
+        quiet: true,
+    }
+}
+
+/// Measures until each client has had a reply.
+fn served(contention: &mut contend::Options, experiment: Experiment, clients: usize) -> Result<Point, Error> {
+    loop {
+        let point = contend::point(contention, experiment, clients)?;
+        if point.rates.iter().all(|rate| *rate > 0.0) || contention.time > TIME_MAX {
+            return Ok(point);
+        }
+        contention.time *= 2;
+    }
+}
+
+/// Measures a wire with one client: the figures of [`WIRE`](super::steps::WIRE).
+pub fn wire(options: &Options, wire: Wire) -> Result<Vec<f64>, Error> {
+    let own = &options.session.worker.0;
+    let agents = match wire {
+        Wire::Agents => Some([Agent::start(own, 0, FRAMES, LOITER_USUAL)?, Agent::start(own, 1, FRAMES_MANY, LOITER_USUAL)?]),
+        Wire::Direct | Wire::Sealed => None,
+    };
+    let mut environment = match &agents {
+        Some(agents) => agents.each_ref().map(Agent::environment),
+        None => [true, false].map(|first| Route::loopback().environment(first)),
+    };
+    if wire == Wire::Sealed {
+        environment.iter_mut().for_each(|variables| variables.push(("BELLWIRE_KEY", KEY.to_owned())));
+    }
+    let point = |window| served(&mut contention(options, window, 0, environment.clone()), Experiment::OneEndpoint, 1);
+    Ok(vec![point(1)?.response_median_ns / 2e3, 1e6 / point(OUTSTANDING_MANY)?.rate])
+}
 
 /// Measures a point: the figures of [`REAL`]. All processes share all processors.
 pub fn clients(options: &Options, shape: Shape, clients: usize, loiter: u32) -> Result<Vec<f64>, Error> {
@@ -26,29 +77,10 @@ pub fn clients(options: &Options, shape: Shape, clients: usize, loiter: u32) -> 
         Shape::Single => Experiment::Networks,
         Shape::Threads => Experiment::Threads,
     };
-    let mut contention = contend::Options {
-        worker: (own.clone(), vec![contend::MEMBER_COMMAND.to_owned()]),
-        experiments: vec![experiment],
-        clients: vec![clients],
-        window: OUTSTANDING,
-        bytes: if shape == Shape::Bulk { BULK_BYTES } else { 0 },
-        nics: true,
-        environment: agents.each_ref().map(Agent::environment),
-        time: if options.quick { TIME_QUICK } else { TIME },
-        cpus: Vec::new(),
-        together: true,
-        quiet: true,
-    };
-    let (point, status) = loop {
-        let before = agents[0].status()?;
-        let point = contend::point(&contention, experiment, clients)?;
-        let after = agents[0].status()?;
-        let all_were_served = point.rates.iter().all(|rate| *rate > 0.0);
-        if all_were_served || contention.time > TIME_MAX {
-            break (point, agent::Status { loads: after.loads - before.loads, not_resident: after.not_resident - before.not_resident, ..after });
-        }
-        contention.time *= 2;
-    };
+    let bytes = if shape == Shape::Bulk { BULK_BYTES } else { 0 };
+    let mut contention = contention(options, OUTSTANDING, bytes, agents.each_ref().map(Agent::environment));
+    let point = served(&mut contention, experiment, clients)?;
+    let status = agents[0].status()?;
     let extreme = |pick: fn(f64, f64) -> f64, start: f64| point.rates.iter().copied().fold(start, pick) / 1e3;
     Ok(REAL
         .map(|what| match what {

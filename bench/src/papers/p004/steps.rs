@@ -51,7 +51,7 @@ pub const OUTSTANDING: usize = 4;
 /// Clients whose requests the receive queue of the simulator's endpoint holds, as in the paper.
 pub const ABSORBED: usize = 4;
 /// K of an agent, unless it is set.
-const LOITER_USUAL: u32 = 2;
+pub const LOITER_USUAL: u32 = 2;
 /// Clients of one endpoint.
 const CLIENTS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 100];
 const CLIENTS_QUICK: [usize; 3] = [1, 4, 10];
@@ -66,6 +66,25 @@ const NETWORKS_REAL_QUICK: [usize; 3] = [4, 7, 8];
 const LOITERS: [u32; 7] = [1, 2, 4, 16, 64, 256, 1024];
 const LOITERS_QUICK: [u32; 3] = [1, 4, 256];
 const LOITERS_REAL: [u32; 5] = [1, 4, 16, 64, 256];
+
+/// The builds of the protocol, as `bellwire sim builds` names its rows.
+pub const BUILDS: [&str; 7] =
+    ["bare", "+ protection", "+ reliability", "+ timers: the whole", "reliability alone", "reliability and timers", "bare and parts alone, added up"];
+/// The parameters of each in virtual time, ns.
+pub const LOGP: [&str; 5] = ["o_s", "o_r", "g", "L", "round trip"];
+/// And of the code, ns for each message.
+pub const CODE: [&str; 5] = ["send", "receive", "acknowledge", "timers", "all"];
+
+/// A way of real processes by UDP, with more or less protection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// A port for each program.
+    Direct,
+    /// The same, with packets that are authenticated and encrypted.
+    Sealed,
+    /// By an agent on each side.
+    Agents,
+}
 
 /// A measurement of a round.
 #[derive(Debug, Clone)]
@@ -83,7 +102,12 @@ pub enum Of {
     Scenario { name: &'static str, options: Vec<(&'static str, String)>, columns: Vec<&'static str>, table: usize },
     /// So many clients of a server, each side with an agent of this K. Its figures are [`REAL`].
     Clients { shape: Shape, clients: usize, loiter: u32 },
+    /// A client with one request outstanding, and with many. Its figures are [`WIRE`].
+    Wire(Wire),
 }
+
+/// The figures of a wire, us: half of a round trip, and from one message to the next.
+pub const WIRE: [&str; 2] = ["half a round trip", "gap"];
 
 /// The figures of clients on real processes.
 pub const REAL: [What; 7] = [What::All, What::Least, What::Most, What::Jain, What::Response, What::Refused, What::Loads];
@@ -135,6 +159,20 @@ impl World {
     }
 }
 
+impl Wire {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Direct, Self::Sealed, Self::Agents];
+
+    /// In tables and names of figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct UDP",
+            Self::Sealed => "+ keys",
+            Self::Agents => "by agents",
+        }
+    }
+}
+
 impl What {
     fn name(self) -> &'static str {
         match self {
@@ -168,10 +206,21 @@ pub fn loiter(world: World, k: u32, what: What) -> String {
     format!("{}, K {k}: {}", world.name(), what.name())
 }
 
+/// The name of a figure of a build: one of [`LOGP`] or of [`CODE`].
+pub fn build(build: &str, what: &str) -> String {
+    format!("{build}: {what}")
+}
+
+/// The name of a figure of a wire: one of [`WIRE`].
+pub fn wire(of: Wire, what: &str) -> String {
+    format!("{}: {what}", of.name())
+}
+
 /// Everything, in the order of a round.
 pub fn steps(quick: bool) -> Vec<Step> {
     let mut steps: Vec<Step> = Shape::ALL.into_iter().map(|shape| clients(shape, quick)).collect();
-    steps.push(loitering(quick));
+    steps.extend([loitering(quick), builds(&LOGP, 0, quick), builds(&CODE, 1, quick)]);
+    steps.extend(Wire::ALL.map(|of| Step { names: WIRE.map(|what| wire(of, what)).into(), of: Of::Wire(of) }));
     for shape in Shape::ALL {
         for clients in shape.points(World::Agents, quick) {
             let names = REAL.map(|what| point(World::Agents, shape, *clients, what)).into();
@@ -183,6 +232,14 @@ pub fn steps(quick: bool) -> Vec<Step> {
         steps.push(Step { names, of: Of::Clients { shape: Shape::Threads, clients: FRAMES, loiter: *k } });
     }
     steps
+}
+
+/// Builds of the protocol: in virtual time, or of the code.
+fn builds(columns: &[&'static str], table: usize, quick: bool) -> Step {
+    let (messages, rounds) = if quick { ("256", "1") } else { ("2048", "9") };
+    let names = BUILDS.iter().flat_map(|of| columns.iter().map(move |what| build(of, what))).collect();
+    let options = vec![("messages", messages.to_owned()), ("rounds", rounds.to_owned())];
+    Step { names, of: Of::Scenario { name: "builds", options, columns: columns.to_vec(), table } }
 }
 
 fn list<T: ToString>(numbers: &[T]) -> String {

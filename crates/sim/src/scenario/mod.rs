@@ -14,6 +14,7 @@
 //! - Its hash covers every packet of every run in it.
 //! - Cases of a scenario share nothing, so that they may run at the same time.
 
+mod builds;
 mod channels;
 mod client_server;
 mod clients;
@@ -37,8 +38,17 @@ use bellwire_report::cases::{self, Listener};
 use core::fmt;
 
 /// All scenarios, in the order in which they are listed.
-pub const ALL: &[Scenario] =
-    &[logp::SCENARIO, channels::SCENARIO, traffic::SCENARIO, load::SCENARIO, virtual_networks::SCENARIO, clients::SCENARIO, parts::SCENARIO, speed::SCENARIO];
+pub const ALL: &[Scenario] = &[
+    logp::SCENARIO,
+    channels::SCENARIO,
+    traffic::SCENARIO,
+    load::SCENARIO,
+    virtual_networks::SCENARIO,
+    clients::SCENARIO,
+    builds::SCENARIO,
+    parts::SCENARIO,
+    speed::SCENARIO,
+];
 
 /// An experiment.
 #[derive(Clone, Copy, Debug)]
