@@ -26,7 +26,7 @@ esac
 # For scripts/aarch64.sh.
 [ "$goal" != test ] || welcome="$welcome gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 # For tests/stacks/programs.sh and engines.sh.
-[ "$goal" != test ] || welcome="$welcome libgloo-dev qemu-system-x86 python3-venv libucx-dev"
+[ "$goal" != test ] || welcome="$welcome libgloo-dev librpma-dev qemu-system-x86 python3-venv libucx-dev"
 # For ci/tests/check.sh.
 [ "$goal" != test ] || welcome="$welcome python3-yaml"
 # For packaging/deb.sh, check-deb.sh and rpm.sh (make test-long).

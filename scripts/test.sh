@@ -238,6 +238,7 @@ if [ "$mode" = long ]; then
     part rdma-cm-long tests/verbs/cm.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs" long
     part fabtests   scripts/fabtests.sh "$target/tests-mpi/prefix" "$target/fabtests"
     part fabtests-verbs tests/stacks/fabtests.sh "$target/installed" "$target/tests-stacks/fabtests"
+    part valkey tests/stacks/valkey.sh "$target/installed" "$target/tests-stacks/valkey"
     part mpi-long   tests/mpi/long.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     # An hour and a quarter of it; the next run goes on with the cases that are left.
     part mpich-suite scripts/mpich-suite.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire" --minutes 75

@@ -203,6 +203,22 @@ openmpi() {
     [ $code = 0 ] && grep -q 'all well' "$out/openmpi.log" || { end "openmpi $transport $ranks $*" $code "$out/openmpi.log"; return; }
     if carried "${transport/%_v/_verbs}" "$out/openmpi.log"; then ok; else bad "openmpi $transport: not over the device"; fi
 }
+# OpenSHMEM, as Debian's Open MPI has it.
+openshmem() {
+    command -v oshcc >/dev/null 2>&1 && command -v oshrun >/dev/null 2>&1 || { echo "SKIPPED OpenSHMEM: no oshcc and oshrun (libopenmpi-dev)"; return; }
+    oshcc -O1 -w -o "$place/bin/openshmem" "$here/openshmem.c" >"$out/cc.log" 2>&1 || { end "oshcc openshmem.c" $? "$out/cc.log"; return; }
+    shared() { # elements, variables
+        local elements=$1 code
+        shift
+        UCX_TLS=rc_v,self UCX_LOG_LEVEL=info device env "$@" oshrun --oversubscribe -n "$elements" --mca spml ucx --mca pml ucx --mca osc ucx --mca btl self "$place/bin/openshmem" >"$out/openshmem.log" 2>&1
+        code=$?
+        [ $code = 0 ] && grep -q 'all well' "$out/openshmem.log" || { end "openshmem $elements $*" $code "$out/openshmem.log"; return; }
+        if carried rc_verbs "$out/openshmem.log"; then ok; else bad "openshmem: not over the device"; fi
+    }
+    shared 2
+    shared 4
+    shared 4 BELLWIRE_SHM=off BELLWIRE_UDP=on "BELLWIRE_FAULTS=loss=0.01,seed=$$"
+}
 tried() { # mpich|openmpi, options of the compiler
     local mpi=$1 source
     command -v "mpicc.$mpi" >/dev/null 2>&1 && command -v "mpiexec.$mpi" >/dev/null 2>&1 || { echo "SKIPPED Debian's $mpi: it is not installed"; return; }
@@ -236,6 +252,7 @@ if ldconfig -p | grep -q libuct; then
     tried mpich
     # Debian's Open MPI hangs when a synchronous send is taken by MPI_Mprobe.
     tried openmpi -DNO_MPROBE=1
+    openshmem
 else
     echo "SKIPPED MPI on UCX: no libucx0"
 fi

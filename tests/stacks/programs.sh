@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Programs on libibverbs and librdmacm that are neither UCX nor libfabric, over Bellwire's device:
 #   tests/stacks/programs.sh PREFIX OUT       PREFIX: where `make install` put everything
-# Gloo's ibverbs transport, and QEMU's migration by rdma. They name the device or the transport
+# Gloo's ibverbs transport, QEMU's migration by rdma, librpma. They name the device or transport by
 # themselves and have no other way. They run as an ordinary user.
 set -u
 prefix=$(realpath "$1")
@@ -76,6 +76,34 @@ if command -v qemu-system-x86_64 >/dev/null 2>&1 && ldd "$(command -v qemu-syste
     PATH=/usr/bin:$PATH migrate pin
 else
     echo "SKIPPED QEMU's migration by rdma: no qemu-system-x86"
+fi
+
+# ---- librpma
+remote_memory() { # variables
+    local server code served
+    port=$((port + 1))
+    (export "$@" _=; ordinary "$bellwire" run --verbs "$place/bin/rpma" server 127.0.0.1 $port) >"$out/rpma-server.log" 2>&1 &
+    server=$!
+    for _ in $(seq 300); do
+        grep -q listening "$out/rpma-server.log" && break
+        sleep 0.1
+    done
+    (export "$@" _=; ordinary "$bellwire" run --verbs "$place/bin/rpma" client 127.0.0.1 $port) >"$out/rpma-client.log" 2>&1
+    code=$?
+    [ $code = 0 ] || kill $server 2>/dev/null
+    wait $server
+    served=$?
+    if [ $code = 0 ] && [ $served = 0 ] && grep -q '^all well' "$out/rpma-client.log" && grep -q '^all well' "$out/rpma-server.log"; then ok; else end "librpma $*" "$code, $served" "$out/rpma-client.log" "$out/rpma-server.log"; fi
+}
+if [ -f /usr/include/librpma.h ] && [ -f /usr/include/infiniband/verbs.h ]; then
+    if cc -O1 -o "$place/bin/rpma" "$here/rpma.c" -lrpma -libverbs >"$out/rpma-build.log" 2>&1; then
+        remote_memory
+        remote_memory BELLWIRE_SHM=off BELLWIRE_UDP=on "BELLWIRE_FAULTS=loss=0.01,seed=$$"
+    else
+        end "librpma: rpma.c does not build" 1 "$out/rpma-build.log"
+    fi
+else
+    echo "SKIPPED librpma: no librpma-dev and libibverbs-dev"
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
