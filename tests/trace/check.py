@@ -5,6 +5,9 @@
     check.py vipl FILE ROUNDS          a pingpong of two processes, JSON
     check.py many FILE THREADS COUNT   many.c
     check.py killed FILE               a program that was killed
+    check.py hostile PID               what a NIC answers to requests for traces
+    check.py attached FILE PID         a process that is traced for a while
+    check.py attached_verbs FILE PID   the same of ibv_rc_pingpong
     check.py verbs FILE ROUNDS         ibv_rc_pingpong, both sides
     check.py perfetto FILE ROUNDS      the same, in Perfetto's format
     check.py rpc FILE VALUES           rpc_store.c: one process serves two
@@ -16,6 +19,8 @@
 
 import collections
 import json
+import os
+import socket
 import sys
 
 
@@ -84,6 +89,60 @@ def check_killed(path):
     events = [event for thread in trace["threads"] for event in thread["events"]]
     assert events, "no events"
     assert all(thread["senseless"] == 0 for thread in trace["threads"]), "pieces that make no sense"
+
+
+def check_hostile(pid):
+    def ask(*parts):
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        client.settimeout(20)
+        client.connect(f"\0bellwire/stat/{pid}/0")
+        for part in parts:
+            client.sendall(part)
+        return client, client.recv(1 << 20)
+
+    for wrong in [b"trace ", b"trace \n", b"trace 4194304\n", b"trace 4194304 \n", b"trace 1 /tmp\n", b"trace 4194304 /tmp\n", b"trace 4194304 relative\n",
+                  b"trace 4194304 /dev/null\n", b"trace 4194304 /nonexistent\n", b"trace 4194304 /proc/self/fd\0\n", b"trace 4194304 /root", b"trace x /root\n",
+                  b"trace 99999999999999999999 /root\n", b"trace -1 /root\n", b"trace 4194304 \xff\n", b"trace 4194304 /" + 4500 * b"x" + b"\n", b"trace " + 9000 * b"x" + b"\n"]:
+        client, said = ask(wrong)
+        assert b'"error"' in said, (wrong[:40], said[:200])
+        client.close()
+    # It answers others still, and is not traced.
+    client, said = ask(b"?")
+    assert json.loads(said)["pid"] == pid
+    client.close()
+    # One that is no user's of this process is not heard.
+    if os.geteuid() == 0:
+        child = os.fork()
+        if child == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            try:
+                os._exit(0 if ask(b"trace 4194304 /tmp\n")[1] == b"" else 1)
+            except OSError:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, "a stranger was answered"
+
+
+def check_attached(path, pid):
+    with open(path) as file:
+        trace = json.load(file)
+    assert any("before are not seen" in complaint for complaint in trace["complaints"]), trace["complaints"]
+    threads = [thread for thread in trace["threads"] if thread["pid"] == pid]
+    assert threads and len(threads) == len(trace["threads"])
+    assert all(thread["senseless"] == 0 for thread in threads)
+    # What was before is not told as if it were now: each event is of one request, or of few.
+    posted, left = count(threads, "posted"), [e["requests"] for t in threads for e in t["events"] if e["event"] == "left"]
+    assert posted > 100 and max(left) <= 64, (posted, left and max(left))
+    assert count(threads, "state", state="connected") >= 1 and count(threads, "link") >= 1
+    return threads
+
+
+def check_attached_verbs(path, pid):
+    threads = check_attached(path, pid)
+    posts = count(threads, "ibv_post_send", shape="begin")
+    assert posts > 100 and abs(posts - count(threads, "ibv_post_send", shape="end", result=0)) <= 1, posts
+    assert abs(posts - count(threads, "completion", opcode="SEND", status="SUCCESS")) <= 2, posts
+    assert count(threads, "state", state="RTS") == 1
 
 
 def check_verbs(path, rounds):
@@ -226,5 +285,5 @@ def slices(path, name, least):
 
 
 if __name__ == "__main__":
-    what, path, *numbers = sys.argv[1:]
-    globals()[f"check_{what}"](path, *map(int, numbers))
+    what, *arguments = sys.argv[1:]
+    globals()[f"check_{what}"](*(int(argument) if argument.isdigit() else argument for argument in arguments))

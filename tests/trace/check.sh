@@ -129,6 +129,39 @@ for ((i = 0; i < kills; i++)); do
     rm -rf "killed/$i"
 done
 
+# ---- a process that runs already: from when it is asked until Ctrl-C, and once more, and killed
+./many 2 1000000000 >attached.says 2>&1 &
+pid=$!
+for _ in $(seq 600); do grep -q "bellwire/stat/$pid/" /proc/net/unix && break; sleep 0.05; done
+checked "requests for traces" hostile $pid
+attached() { # file, arguments: a trace of the process that ends by a signal when there is something
+    local to=$1 tracer
+    shift
+    timeout $patience "$bellwire" "$@" --pid $pid -o "$to" >during.out 2>&1 &
+    tracer=$!
+    for _ in $(seq 600); do grep -q 'is traced until' during.out && break; sleep 0.05; done
+    sleep 0.3
+    kill -INT $tracer
+    wait $tracer
+}
+for time in first second; do
+    if attached attached.json trace --format json; then ok; else bad "an attached trace: $(tail -n 3 during.out)"; fi
+    checked "an attached trace, the $time time" attached attached.json $pid
+done
+if attached attached.json explain --json && python3 -c 'import json; assert sum(r["requests"] for p in json.load(open("attached.json"))["processes"] for c in p["connections"] for r in c["requests"]) > 100'; then ok; else bad "an attached explanation: $(tail -n 3 during.out)"; fi
+if kill -0 $pid; then ok; else bad "the process did not go on: $(cat attached.says)"; fi
+timeout $patience "$bellwire" trace --pid $pid --format json -o attached.json >during.out 2>&1 &
+tracer=$!
+for _ in $(seq 600); do grep -q 'is traced until' during.out && break; sleep 0.05; done
+says 'another command has it traced' "$bellwire" trace --pid $pid
+kill -9 $pid
+wait $pid 2>/dev/null
+if wait $tracer; then ok; else bad "a trace of a process that was killed: $(tail -n 3 during.out)"; fi
+checked "a trace of a process that was killed" attached attached.json $pid
+if [ ! -s attached.says ]; then ok; else bad "a traced process should not say: $(tail -n 3 attached.says)"; fi
+says 'has no NIC open' "$bellwire" trace --pid $$
+says 'process 999999999' "$bellwire" trace --pid 999999999
+
 # ---- libibverbs: each request from its post to its completion
 # A client is tried again until its server listens.
 pingpongs() { # port, options: a command for sh
@@ -140,6 +173,21 @@ if command -v ibv_rc_pingpong >/dev/null 2>&1; then
     timeout $patience "$bellwire" trace --format json -o verbs.json sh -c "$(pingpongs $port -e)" >verbs.out 2>&1
     if [ $? = 0 ]; then ok; else bad "a traced ibv_rc_pingpong: $(tail -n 3 verbs.out)"; fi
     checked "a traced ibv_rc_pingpong" verbs verbs.json 300
+    # Attached while it runs: the functions in its context's table are exchanged.
+    "$bellwire" run --verbs ibv_rc_pingpong -p $((port + 3)) -n 100000000 >attached.says 2>&1 &
+    server=$!
+    (for _ in $(seq 300); do "$bellwire" run --verbs ibv_rc_pingpong -p $((port + 3)) -n 100000000 127.0.0.1 && break; sleep 0.1; done) >/dev/null 2>&1 &
+    client=$!
+    for _ in $(seq 600); do
+        pid=$(pgrep -P "$server" ibv_rc_pingpong | head -n 1)
+        [ -z "$pid" ] || ! grep -q 'remote address' attached.says || break
+        sleep 0.05
+    done
+    if attached attached.json trace --format json; then ok; else bad "an attached ibv_rc_pingpong: $(tail -n 3 during.out)"; fi
+    checked "an attached ibv_rc_pingpong" attached_verbs attached.json $pid
+    kill -9 "$pid"
+    kill $client
+    wait $server $client 2>/dev/null
     timeout $patience "$bellwire" trace --format perfetto -o verbs.perfetto-trace sh -c "$(pingpongs $((port + 1)) "")" >verbs.out 2>&1
     checked "a file for Perfetto" perfetto verbs.perfetto-trace 300
 else

@@ -13,9 +13,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use self::follow::Processes;
+use crate::trace::attach::attach;
 use crate::trace::collect::Collector;
 use crate::trace::merge::Merge;
-use crate::trace::program::{self, Folder, Instead, watch};
+use crate::trace::program::{self, Folder, Instead, Pace, watch};
 use bellwire_report::output;
 use bellwire_trace::here;
 use bellwire_trace::kinds::Layer;
@@ -58,12 +59,17 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = 4 * here::BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(here::BYTES_MIN..=here::BYTES_MAX))]
     bytes: u64,
 
+    /// Explain what a running process of this user's, or anybody's for root, does until it ends or
+    /// Ctrl-C
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["program", "read"])]
+    pid: Option<i32>,
+
     /// Run nothing: explain what is in a folder of `bellwire trace --keep` or BELLWIRE_TRACE
     #[arg(long, value_name = "DIR", conflicts_with_all = ["program", "bytes"])]
     read: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(required_unless_present = "read", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present_any = ["read", "pid"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -84,20 +90,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let folder = Folder::make(None)?;
     let mut merge = follow(folder.path());
-    let (status, (merge, processes)) = watch(
-        &arguments.program,
-        &folder,
-        arguments.bytes,
-        |_| {},
-        move |pace| {
-            let (mut processes, mut is_much) = (Processes::default(), false);
-            while pace.wait(is_much) {
-                is_much = merge.look(|head, time, event| processes.take(head, time, event));
-            }
-            merge.finish(|head, time, event| processes.take(head, time, event));
-            (merge, processes)
-        },
-    )?;
+    let follow = move |pace: &Pace| {
+        let (mut processes, mut is_much) = (Processes::default(), false);
+        while pace.wait(is_much) {
+            is_much = merge.look(|head, time, event| processes.take(head, time, event));
+        }
+        merge.finish(|head, time, event| processes.take(head, time, event));
+        (merge, processes)
+    };
+    if let Some(pid) = arguments.pid {
+        let (merge, processes) = attach(pid, &folder, arguments.bytes, follow)?;
+        write(arguments, Instead::Output, &merge, &processes)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (status, (merge, processes)) = watch(&arguments.program, &folder, arguments.bytes, |_| {}, follow)?;
     let written = write(arguments, Instead::Errors, &merge, &processes);
     let code = status?;
     written.map(|()| code)

@@ -2,6 +2,7 @@
 //! `bellwire trace`: runs a program with its processes' calls, and what the engine does of them,
 //! noted with times, and shows that as a tree, as JSON, or in Perfetto's format.
 
+pub mod attach;
 pub mod collect;
 mod json;
 pub mod merge;
@@ -10,8 +11,9 @@ pub mod program;
 mod show;
 mod tree;
 
+use self::attach::{LIMITS, attach};
 use self::collect::Collector;
-use self::program::{Folder, Instead, watch, write};
+use self::program::{Folder, Instead, Pace, watch, write};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,6 +39,7 @@ Examples:
   bellwire trace -o pingpong.txt ./pingpong
   bellwire trace --format perfetto -o x.perfetto-trace bellwire run -n 2 ./ring
   bellwire trace --layers calls bellwire run --verbs ibv_rc_pingpong
+  bellwire trace -o x.txt --pid 4711                         a process that runs already, until Ctrl-C
   bellwire trace --keep traces ./pingpong; bellwire trace --read traces
 
 Open a file of Perfetto's format at https://ui.perfetto.dev (the file stays in the browser), or query it with trace_processor.
@@ -87,6 +90,10 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = 64 << 20)]
     limit: u64,
 
+    /// Trace a running process of this user's, or anybody's for root, until it ends or Ctrl-C
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["program", "read"])]
+    pid: Option<i32>,
+
     /// Leave the threads' files in this folder, which must not be there or be empty
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -96,7 +103,7 @@ pub struct Arguments {
     read: Option<PathBuf>,
 
     /// The program and its arguments
-    #[arg(required_unless_present = "read", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present_any = ["read", "pid"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -114,19 +121,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
     let mut collector = Collector::new(folder.path(), arguments.limit);
-    let (status, collector) = watch(
-        &arguments.program,
-        &folder,
-        arguments.bytes,
-        |_| {},
-        move |pace| {
-            while pace.wait(false) {
-                // The end says which files still cannot be read.
-                let _ = collector.look();
-            }
-            collector
-        },
-    )?;
+    let follow = move |pace: &Pace| {
+        while pace.wait(false) {
+            // The end says which files still cannot be read.
+            let _ = collector.look();
+        }
+        collector
+    };
+    if let Some(pid) = arguments.pid {
+        let collector = attach(pid, &folder, arguments.bytes, follow)?;
+        show(arguments, collector, Instead::Output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (status, collector) = watch(&arguments.program, &folder, arguments.bytes, |_| {}, follow)?;
     let shown = show(arguments, collector, Instead::Errors);
     let code = status?;
     shown.map(|()| code)
@@ -134,7 +141,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 /// Shows what was collected, where `-o` says, or `instead`.
 fn show(arguments: &Arguments, collector: Collector, instead: Instead) -> Result<(), String> {
-    let trace = collector.finish(&arguments.layers)?;
+    let mut trace = collector.finish(&arguments.layers)?;
+    trace.complaints.extend(arguments.pid.map(|_| LIMITS.to_owned()));
     for complaint in &trace.complaints {
         eprintln!("bellwire: trace: {complaint}");
     }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Statistics of running processes' NICs: each NIC listens on the abstract UNIX socket `bellwire/stat/<pid>/<nic>` and answers one byte with one JSON
-//! text. Used by `bellwire top` and `bellwire info --peer`.
+//! Statistics of running processes' NICs: each NIC listens on the abstract UNIX socket
+//! `bellwire/stat/<pid>/<nic>` and answers one byte with one JSON text. Used by `bellwire top` and
+//! `bellwire info --peer`.
 //!
-//! The answer comes from another process, so nothing in it is believed: the socket's owner must be the process in its name (the kernel says who it is),
-//! sizes and times are bounded, text is made printable, fields that are not known are taken as counters, fields that are missing are zero.
+//! The answer comes from another process, so nothing in it is believed: the socket's owner must be
+//! the process in its name (the kernel says who it is), sizes and times are bounded, text is made
+//! printable, fields that are not known are taken as counters, fields that are missing are zero.
 
 pub mod answer;
 
 use std::fs;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -61,7 +64,8 @@ pub(crate) fn unix_sockets() -> String {
     fs::read("/proc/net/unix").map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Places in the text of /proc/net/unix: `Num RefCount Protocol Flags Type St Inode Path`; an abstract name begins with `@`.
+/// Places in the text of /proc/net/unix: `Num RefCount Protocol Flags Type St Inode Path`; an
+/// abstract name begins with `@`.
 fn listed(table: &str, pid: Option<i32>) -> Vec<Place> {
     let mut places: Vec<Place> = table.lines().filter_map(place).filter(|place| pid.is_none_or(|pid| place.pid == pid)).collect();
     places.sort();
@@ -82,13 +86,21 @@ fn place(line: &str) -> Option<Place> {
 /// Asks one NIC.
 ///
 /// # Errors
-/// If it does not answer in `time`, if the socket belongs to another process than it says, or if the answer makes no sense.
+/// If it does not answer in `time`, if the socket belongs to another process than it says, or if
+/// the answer makes no sense.
 pub fn ask(place: &Place, time: Duration) -> Result<Nic, Error> {
     answer::parse(&exchange(place, time)?)
 }
 
 fn exchange(place: &Place, time: Duration) -> Result<Vec<u8>, Error> {
     let deadline = Instant::now() + time;
+    let socket = connected(place)?;
+    send(&socket, b"?", SendFlags::NOSIGNAL)?;
+    receive(place, &socket, deadline)
+}
+
+/// A connection to a NIC.
+fn connected(place: &Place) -> Result<OwnedFd, Error> {
     let kind = if place.packets { SocketType::SEQPACKET } else { SocketType::STREAM };
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     // Does not wait: a full queue of connections is EAGAIN.
@@ -97,14 +109,18 @@ fn exchange(place: &Place, time: Duration) -> Result<Vec<u8>, Error> {
     if owner.pid.as_raw_nonzero().get() != place.pid {
         return Err(Error::failed("the socket belongs to another process than its name says"));
     }
-    send(&socket, b"?", SendFlags::NOSIGNAL)?;
+    Ok(socket)
+}
+
+/// An answer.
+fn receive(place: &Place, socket: &OwnedFd, deadline: Instant) -> Result<Vec<u8>, Error> {
     let mut text = Vec::new();
     let mut part = vec![0; if place.packets { ANSWER_BYTES_MAX } else { 64 << 10 }];
     loop {
-        match recv(&socket, part.as_mut_slice(), RecvFlags::empty()) {
+        match recv(socket, part.as_mut_slice(), RecvFlags::empty()) {
             Ok((0, _)) => return Ok(text),
             Ok((count, _)) => text.extend_from_slice(&part[..count.min(part.len())]),
-            Err(Errno::AGAIN) => await_input(&socket, deadline)?,
+            Err(Errno::AGAIN) => await_input(socket, deadline)?,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -114,6 +130,49 @@ fn exchange(place: &Place, time: Duration) -> Result<Vec<u8>, Error> {
         // A packet is whole; of a stream the end shows only by trying.
         if !text.is_empty() && (place.packets || is_whole(&text)) {
             return Ok(text);
+        }
+    }
+}
+
+/// A NIC that is traced for this process; that ends with this value.
+#[derive(Debug)]
+pub struct Traced(OwnedFd);
+
+impl AsFd for Traced {
+    /// It becomes readable when the NIC, or its process, has gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Has a NIC traced: its process's threads have files of `bytes` in `folder`, which must belong to
+/// its user, with an absolute name.
+///
+/// # Errors
+/// Why its process does not, or as of [`ask`].
+pub fn trace(place: &Place, folder: &Path, bytes: u64, time: Duration) -> Result<Traced, Error> {
+    let folder = folder.to_str().ok_or_else(|| Error::failed("the folder's name is no UTF-8"))?;
+    let socket = connected(place)?;
+    send(&socket, format!("trace {bytes} {folder}\n").as_bytes(), SendFlags::NOSIGNAL)?;
+    let text = receive(place, &socket, Instant::now() + time)?;
+    let answer: serde_json::Value = serde_json::from_slice(&text).map_err(|_| Error::failed("the answer makes no sense"))?;
+    match answer.get("error").and_then(serde_json::Value::as_str) {
+        Some(why) => Err(Error::failed(crate::error::printable(why))),
+        None if answer.get("traced").and_then(serde_json::Value::as_bool) == Some(true) => Ok(Traced(socket)),
+        None => Err(Error::failed("its library is one of before there was bellwire trace --pid")),
+    }
+}
+
+impl Traced {
+    /// Ends it, and waits until it has ended.
+    pub fn end(self, time: Duration) {
+        let deadline = Instant::now() + time;
+        if rustix::net::shutdown(&self.0, rustix::net::Shutdown::Write).is_ok() {
+            while let Err(Errno::AGAIN | Errno::INTR) = recv(&self.0, &mut [0u8; 64][..], RecvFlags::empty()) {
+                if await_input(&self.0, deadline).is_err() {
+                    return;
+                }
+            }
         }
     }
 }

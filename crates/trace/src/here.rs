@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! This process: whether it is traced, and the log of the calling thread.
+//! The log of the calling thread, of a process that is traced (`session.rs`).
 //!
 //! `BELLWIRE_TRACE=DIR` has each thread that notes something make a file in DIR, once, and write
 //! there; the oldest events are overwritten when it is full. Rare events, of connections and links,
@@ -13,28 +13,18 @@
 use crate::event::{BYTES_EACH, Draft, REST_MAX, text_words};
 use crate::file::{Head, NAME};
 use crate::kinds::Kind;
+use crate::session::{self, Session};
 use crate::stamp::{Ticks, clocks, stamp, ticks};
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
-use bellwire_memory::event_log::{EventLog, Slot};
+use bellwire_memory::event_log::EventLog;
 use bellwire_memory::fork_mark::ForkMark;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
 use std::cell::RefCell;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The folder.
-pub const FOLDER: &str = "BELLWIRE_TRACE";
-/// Most bytes of a request that are noted.
-pub const CAPTURE: &str = "BELLWIRE_CAPTURE";
-/// Bytes of a thread's log.
-pub const BYTES: &str = "BELLWIRE_TRACE_BYTES";
-/// The same, unless it is set: 131,072 slots.
-pub const BYTES_DEFAULT: u64 = 4 << 20;
-/// The least of it.
-pub const BYTES_MIN: u64 = 64 << 10;
-/// The most of it.
-pub const BYTES_MAX: u64 = 1 << 30;
+pub use crate::session::{BYTES, BYTES_DEFAULT, BYTES_MAX, BYTES_MIN, CAPTURE, FOLDER};
 
 /// Ticks after which the clocks are noted again: at first, and at most. (About half a millisecond,
 /// and half a second.)
@@ -46,66 +36,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks at how far he is.
 const PAUSE: Duration = Duration::from_micros(20);
 
-struct Settings {
-    folder: PathBuf,
-    slots: usize,
-    capture: Option<Capture>,
-}
-
-/// The part of each request that is noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Capture {
-    bytes: usize,
-    waits: bool,
-}
-
-impl Capture {
-    fn parse(text: &str) -> Option<Self> {
-        let (bytes, waits) = match text.split_once(',') {
-            None => (text, false),
-            Some((bytes, "wait")) => (bytes, true),
-            Some(_) => return None,
-        };
-        Some(Self { bytes: bytes.parse().ok()?, waits })
-    }
-}
-
-fn settings() -> Option<&'static Settings> {
-    static SETTINGS: OnceLock<Option<Settings>> = OnceLock::new();
-    SETTINGS
-        .get_or_init(|| {
-            let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty())?;
-            let capture = std::env::var(CAPTURE).ok().and_then(|text| {
-                let capture = Capture::parse(&text);
-                if capture.is_none() {
-                    eprintln!("bellwire: {CAPTURE}={text} is no number of bytes, with or without \",wait\"; no requests are captured");
-                }
-                capture
-            });
-            let bytes = match std::env::var(BYTES) {
-                Ok(text) => text.parse().ok().filter(|bytes| (BYTES_MIN..=BYTES_MAX).contains(bytes)).unwrap_or_else(|| {
-                    eprintln!("bellwire: {BYTES}={text} is no number of bytes from {BYTES_MIN} to {BYTES_MAX}; it is {BYTES_DEFAULT}");
-                    BYTES_DEFAULT
-                }),
-                Err(_) => BYTES_DEFAULT,
-            };
-            Some(Settings { folder: folder.into(), slots: bytes as usize / size_of::<Slot>(), capture })
-        })
-        .as_ref()
-}
-
 /// Whether this process is traced.
+#[inline]
 pub fn is_on() -> bool {
-    settings().is_some()
+    session::number() != 0
 }
 
 /// How many bytes of each request are to be noted; `None`: requests are not captured.
 pub fn captures() -> Option<usize> {
-    settings()?.capture.map(|capture| capture.bytes)
+    session::of_environment()?.capture.map(|capture| capture.bytes)
 }
 
 /// The log of a thread.
 struct ThreadLog {
+    session: Arc<Session>,
     log: EventLog,
     /// Of rare events; made with the first.
     rare: Option<EventLog>,
@@ -123,7 +67,8 @@ struct ThreadLog {
 enum Mine {
     NotYet,
     Log(Box<ThreadLog>),
-    None,
+    /// It cannot have one in the session of that number.
+    None(u32),
 }
 
 thread_local! {
@@ -132,16 +77,19 @@ thread_local! {
 
 /// Said once.
 static COMPLAINED: AtomicBool = AtomicBool::new(false);
+/// Names tried for a file.
+const NAMES_MAX: u32 = 64;
 /// Files made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// Slots of a log of rare events: 256 KiB.
 const RARE_SLOTS: usize = 1 << 13;
 
-fn open() -> Option<Box<ThreadLog>> {
-    let ticks = ticks();
-    let (log, stamp) = create(ticks, settings()?.slots)?;
+fn open(number: u32) -> Option<Box<ThreadLog>> {
+    let (ticks, session) = (ticks(), session::of_number(number)?);
+    let (log, stamp) = create(ticks, &session, session.slots)?;
     Some(Box::new(ThreadLog {
+        session,
         log,
         rare: None,
         ticks,
@@ -155,28 +103,39 @@ fn open() -> Option<Box<ThreadLog>> {
 }
 
 /// Makes a file for the calling thread; with it the stamp of now.
-fn create(ticks: Ticks, slots: usize) -> Option<(EventLog, u64)> {
-    let folder = &settings()?.folder;
+fn create(ticks: Ticks, session: &Session, slots: usize) -> Option<(EventLog, u64)> {
     let (stamp, (monotonic, of_day)) = (stamp(ticks), clocks());
     let head = Head::of_this_thread(ticks, (stamp, monotonic, of_day), slots as u64);
-    // Relaxed: only differs from others.
-    let path = folder.join(format!("{}.{}.{}{NAME}", head.pid, head.tid, MADE.fetch_add(1, Ordering::Relaxed)));
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let made = openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(|e| e.to_string())
-        .and_then(|file| EventLog::create(&file, slots, &head.to_bytes()).map_err(|e| e.to_string()));
+    let (mut made, mut name) = (Err(Errno::EXIST), String::new());
+    // Another library in this process may have files there as well.
+    for _ in 0..NAMES_MAX {
+        // Relaxed: only differs from others.
+        name = format!("{}.{}.{}{NAME}", head.pid, head.tid, MADE.fetch_add(1, Ordering::Relaxed));
+        let (folder, path) = session.place(&name);
+        made = openat(folder, path, flags, Mode::RUSR | Mode::WUSR);
+        if made.as_ref().err() != Some(&Errno::EXIST) {
+            break;
+        }
+    }
+    let made = made.map_err(|e| e.to_string()).and_then(|file| {
+        EventLog::create(&file, slots, &head.to_bytes()).map_err(|e| {
+            let (folder, path) = session.place(&name);
+            let _ = unlinkat(folder, path, AtFlags::empty());
+            e.to_string()
+        })
+    });
     match made {
         Ok(log) => {
-            if settings()?.capture.is_some_and(|capture| capture.waits) {
+            if session.capture.is_some_and(|capture| capture.waits) {
                 log.expect_reader();
             }
             Some((log, stamp))
         }
         Err(why) => {
-            let _ = std::fs::remove_file(&path);
             // Relaxed: only says whether it was said.
-            if !COMPLAINED.swap(true, Ordering::Relaxed) {
-                eprintln!("bellwire: not traced: {}: {why}", path.display());
+            if !session.is_attached && !COMPLAINED.swap(true, Ordering::Relaxed) {
+                eprintln!("bellwire: not traced: {}: {why}", session.place(&name).1.display());
             }
             None
         }
@@ -196,7 +155,7 @@ impl ThreadLog {
     #[inline(never)]
     fn write_rare(&mut self, draft: &Draft<'_>) {
         if self.rare.is_none() {
-            self.rare = create(self.ticks, RARE_SLOTS).map(|(log, _)| log);
+            self.rare = create(self.ticks, &self.session, RARE_SLOTS).map(|(log, _)| log);
         }
         self.rare.as_mut().unwrap_or(&mut self.log).push(draft.count(), |n| draft.slot(n));
     }
@@ -255,27 +214,32 @@ fn with(f: impl FnOnce(&mut ThreadLog)) {
     // A thread that ends, or that is here already (a handler of a signal), notes nothing.
     let _ = MINE.try_with(|mine| {
         let Ok(mut mine) = mine.try_borrow_mut() else { return };
+        let number = session::number();
         if let Mine::Log(log) = &mut *mine
+            && log.session.number == number
             && !log.mark.is_elsewhere()
         {
             return f(log);
         }
-        if let Some(log) = open_again(&mut mine) {
+        if let Some(log) = open_again(&mut mine, number) {
             f(log);
         }
     });
 }
 
-/// The log of a thread that has none yet, or is that of a child of a `fork`.
+/// The log of a thread that has none yet, or one of an earlier session, or is that of a child of a
+/// `fork`.
 #[cold]
 #[inline(never)]
-fn open_again(mine: &mut Mine) -> Option<&mut ThreadLog> {
-    if !matches!(mine, Mine::None) {
-        if let Mine::Log(log) = core::mem::replace(mine, Mine::None) {
+fn open_again(mine: &mut Mine, number: u32) -> Option<&mut ThreadLog> {
+    if !matches!(mine, Mine::None(same) if *same == number) {
+        if let Mine::Log(log) = core::mem::replace(mine, Mine::None(number))
+            && log.mark.is_elsewhere()
+        {
             // Its mapping is not there: unmapping could meet another.
             core::mem::forget(log);
         }
-        *mine = open().map_or(Mine::None, Mine::Log);
+        *mine = open(number).map_or(Mine::None(number), Mine::Log);
     }
     if let Mine::Log(log) = mine { Some(log) } else { None }
 }
@@ -345,13 +309,58 @@ pub fn note_empty_look() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::attach;
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    use std::path::{Path, PathBuf};
 
+    fn make(name: &str, mode: u32) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("bellwire-session-test-{}-{name}", std::process::id()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// Another process asks for folders; the files end with the last that holds it.
     #[test]
-    fn what_is_captured() {
-        assert_eq!(Capture::parse("100"), Some(Capture { bytes: 100, waits: false }));
-        assert_eq!(Capture::parse("0,wait"), Some(Capture { bytes: 0, waits: true }));
-        for wrong in ["", ",wait", "1,", "1,Wait", "-1", "all"] {
-            assert_eq!(Capture::parse(wrong), None, "{wrong}");
+    fn folders_and_holders() {
+        let (good, other, open) = (make("good", 0o700), make("other", 0o755), make("open", 0o777));
+        let link = good.with_extension("link");
+        std::os::unix::fs::symlink(&good, &link).unwrap();
+        for (folder, bytes) in [
+            (&open, BYTES_MIN),
+            (&link, BYTES_MIN),
+            (&PathBuf::from("relative"), BYTES_MIN),
+            (&PathBuf::from("/nonexistent"), BYTES_MIN),
+            (&PathBuf::from("/dev/null"), BYTES_MIN),
+            (&good, BYTES_MIN - 1),
+            (&good, u64::MAX),
+        ] {
+            assert!(attach(folder, bytes).is_err(), "{} {bytes}", folder.display());
+        }
+        assert!(!is_on());
+        let files = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
+        for folder in [&good, &other] {
+            note(Kind::Sent, 1, [1, 2]);
+            assert_eq!(files(folder), 0);
+            let first = attach(folder, BYTES_MIN).unwrap();
+            let second = attach(folder, BYTES_MIN).unwrap();
+            assert!(attach(if folder == &good { &other } else { &good }, BYTES_MIN).is_err(), "there is one");
+            drop(first);
+            note(Kind::Sent, 1, [3, 4]);
+            note(Kind::Sent, 1, [5, 6]);
+            assert_eq!((is_on(), files(folder)), (true, 1));
+            drop(second);
+            note(Kind::Sent, 1, [7, 8]);
+            assert!(!is_on());
+            let entry = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap();
+            let mut reader = crate::file::Reader::open(&entry.path(), usize::MAX).unwrap();
+            reader.more().unwrap();
+            let sent: Vec<u64> = reader.finish().events.iter().filter(|event| event.kind == Kind::Sent).map(|event| event.word(0)).collect();
+            assert_eq!(sent, [3, 5]);
+        }
+        std::fs::remove_file(link).unwrap();
+        for folder in [good, other, open] {
+            std::fs::remove_dir_all(folder).unwrap();
         }
     }
 }

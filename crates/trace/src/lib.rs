@@ -9,7 +9,8 @@
 //! | addresses in events | [`address`] |
 //! | the kinds of events, and what their fields mean | [`kinds`] |
 //! | an event in slots of four words, and back | [`event`] |
-//! | whether this process is traced; the log of the calling thread | [`here`] |
+//! | whether this process is traced, since when, and into which folder | [`session`] |
+//! | the log of the calling thread | [`here`] |
 //! | time stamps, and what they are in nanoseconds | [`stamp`] |
 //! | which of many objects are compared this time | [`turns`] |
 //! | the file of a thread, read with care | [`mod@file`] |
@@ -27,6 +28,7 @@ pub mod event;
 pub mod file;
 pub mod here;
 pub mod kinds;
+pub mod session;
 pub mod stamp;
 pub mod timeline;
 pub mod turns;

@@ -45,6 +45,14 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
+    /// Takes what has been so far as seen, and tells states alone.
+    pub(crate) fn begin(&mut self, qps: &[Option<Box<Qp>>]) {
+        self.pairs = qps.iter().map(|qp| qp.as_deref().map(Places::of)).collect();
+        for qp in qps.iter().flatten() {
+            here::note(Kind::PairState, qp.number, [qp.state as u64, qp.attributes.peer.into()]);
+        }
+    }
+
     /// Notes what has changed.
     pub(crate) fn look(&mut self, qps: &[Option<Box<Qp>>]) {
         let all = qps.len();

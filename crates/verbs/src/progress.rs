@@ -147,6 +147,10 @@ impl Core {
 }
 
 impl<W: Wire> Machine<W> for Core {
+    fn begin_trace(&mut self) {
+        self.observed.begin(&self.qps);
+    }
+
     fn trace(&mut self) {
         self.observed.look(&self.qps);
         if let Some(captured) = &mut self.captured {

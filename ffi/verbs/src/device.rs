@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Devices as programs list and open them. Each context has a NIC of its own.
 
-use crate::abi::{
-    IbvAsyncEvent, IbvContext, IbvDevice, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_POLL_CQ, OP_POST_RECV, OP_POST_SEND, OP_POST_SRQ_RECV, OP_REQ_NOTIFY_CQ,
-    VerbsContext,
-};
+use crate::abi::{IbvAsyncEvent, IbvContext, IbvDevice, OP_ALLOC_MW, OP_BIND_MW, OP_DEALLOC_MW, OP_REQ_NOTIFY_CQ, VerbsContext};
 use crate::beside::{self, or_real};
 use crate::devices::{self, Own};
 use crate::mapped::Used;
 use crate::types::{Context, Shared, context};
-use crate::{data, device_memory, domains, extended, files, import, objects, pair, ports, query, set_errno, traced, windows};
-use bellwire_trace::{call as trace, here};
+use crate::{data, device_memory, domains, extended, files, import, objects, pair, ports, query, set_errno, tables, windows};
+use bellwire_trace::call as trace;
 use core::ffi::{c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -147,23 +144,9 @@ fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
         (OP_ALLOC_MW, windows::alloc_mw as *const c_void),
         (OP_BIND_MW, windows::bind_mw as *const c_void),
         (OP_DEALLOC_MW, windows::dealloc_mw as *const c_void),
-        (OP_POLL_CQ, data::poll_cq as *const c_void),
         (OP_REQ_NOTIFY_CQ, data::req_notify_cq as *const c_void),
-        (OP_POST_SRQ_RECV, data::post_srq_recv as *const c_void),
-        (OP_POST_SEND, data::post_send as *const c_void),
-        (OP_POST_RECV, data::post_recv as *const c_void),
     ] {
         ops[place] = call;
-    }
-    if here::is_on() {
-        for (place, call) in [
-            (OP_POLL_CQ, traced::poll_cq as *const c_void),
-            (OP_POST_SRQ_RECV, traced::post_srq_recv as *const c_void),
-            (OP_POST_SEND, traced::post_send as *const c_void),
-            (OP_POST_RECV, traced::post_recv as *const c_void),
-        ] {
-            ops[place] = call;
-        }
     }
     let context = IbvContext {
         device,
@@ -203,7 +186,10 @@ fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
     };
     let made = Box::into_raw(Box::new(Context { verbs, port, own, shared, _command: command }));
     // SAFETY: just made.
-    unsafe { &raw mut (*made).verbs.context }
+    let context = unsafe { &raw mut (*made).verbs.context };
+    // SAFETY: C1 of tables.rs: just made; `ibv_close_device` takes it away.
+    unsafe { tables::add(&raw mut (*context).ops) };
+    context
 }
 
 /// Closes a device. Objects that the program made with it and did not end go with the process.
@@ -211,6 +197,8 @@ fn make(shared: Arc<Shared>, command: OwnedFd) -> *mut IbvContext {
 pub unsafe extern "C" fn ibv_close_device(public: *mut IbvContext) -> c_int {
     or_real!(public, ibv_close_device(public));
     trace::call("ibv_close_device", [public.addr() as u64, 0], || {
+        // SAFETY: V1: a part of it, named and not read.
+        tables::remove(unsafe { &raw mut (*public).ops });
         // SAFETY: V1.
         drop(unsafe { Box::from_raw(core::ptr::from_ref(context(public)).cast_mut()) });
         0

@@ -54,6 +54,7 @@ mod pieces;
 mod ports;
 mod query;
 mod strict;
+mod tables;
 mod traced;
 mod types;
 mod windows;

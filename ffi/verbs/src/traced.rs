@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calls of a program that is traced. Those of the data path stand in the tables in place of
-//! the usual ones ([`crate::device`], [`crate::extended`]), so the usual ones know nothing of it.
+//! the usual ones ([`crate::tables`], [`crate::extended`]), so the usual ones know nothing of it.
 //! Calls that set something up ask (`bellwire_trace::call`).
 
 use crate::abi::{IbvCq, IbvQp, IbvRecvWr, IbvSendWr, IbvSrq, IbvWc};

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -56,6 +57,19 @@ impl Folder {
     }
 }
 
+/// Gives a folder to the user of a process, which root may have traced though it is another's.
+///
+/// # Errors
+/// A sentence.
+pub fn give(folder: &Path, pid: i32) -> Result<(), String> {
+    let wrong = |e: io::Error| format!("process {pid}: {e}");
+    let uid = std::fs::metadata(format!("/proc/{pid}")).map_err(wrong)?.uid();
+    if uid != std::fs::metadata(folder).map_err(wrong)?.uid() {
+        std::os::unix::fs::chown(folder, Some(uid), None).map_err(|e| format!("process {pid} is of another user: {e}"))?;
+    }
+    Ok(())
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.stays {
@@ -71,6 +85,11 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Until the other end goes.
+    pub fn new(is_over: Receiver<()>) -> Self {
+        Self { is_over }
+    }
+
     /// Waits until the next look, or not at all where much has come with the last one. `false`: the
     /// program has ended.
     pub fn wait(&self, is_much: bool) -> bool {
@@ -92,7 +111,7 @@ pub fn watch<T: Send>(
     follow: impl FnOnce(&Pace) -> T + Send,
 ) -> Result<(Result<ExitCode, String>, T), String> {
     let (over, is_over) = channel();
-    let pace = Pace { is_over };
+    let pace = Pace::new(is_over);
     std::thread::scope(|scope| {
         let following = scope.spawn(move || follow(&pace));
         let status = execute(program, |command| {

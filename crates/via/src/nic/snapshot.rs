@@ -307,7 +307,7 @@ fn reliability_name(level: Reliability) -> &'static str {
 }
 
 /// A JSON string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
         match c {

@@ -13,23 +13,35 @@
 
 use super::port::Port;
 use super::state::Shared;
+use super::traced;
 use bellwire_memory::fd_passing::Socket;
+use bellwire_trace::session::{self, Attached};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recv, send, socket_with, sockopt::socket_peercred,
 };
 use rustix::process::geteuid;
+use std::path::Path;
 
 /// Readers at a time; more are refused.
 const READERS_MAX: usize = 8;
 /// Requests read in one go; more of them are answered later.
-const REQUEST_BYTES_MAX: usize = 256;
+const REQUEST_BYTES_MAX: usize = 4608;
+/// How a request for a trace begins.
+const TRACE: &[u8] = b"trace ";
 
 /// The listening socket, in slot 0, and its readers, in the slots after.
 pub(super) struct Stat {
     listener: Option<OwnedFd>,
-    readers: [Option<Socket>; READERS_MAX],
+    readers: [Option<Reader>; READERS_MAX],
+}
+
+/// A process that asks.
+struct Reader {
+    socket: Socket,
+    /// It has the NIC traced.
+    attached: Option<Attached>,
 }
 
 impl Stat {
@@ -45,11 +57,14 @@ impl Stat {
         }
         for at in 0..READERS_MAX {
             if slots & 2 << at != 0
-                && let Some(reader) = self.readers[at].as_ref()
+                && let Some(reader) = self.readers[at].as_mut()
                 && !answer(shared, reader)
                 && let Some(gone) = self.readers[at].take()
             {
-                shared.port.forget(gone.as_fd());
+                shared.port.forget(gone.socket.as_fd());
+                if gone.attached.is_some() && !self.readers.iter().flatten().any(|reader| reader.attached.is_some()) {
+                    traced::end(shared);
+                }
             }
         }
     }
@@ -61,7 +76,7 @@ impl Stat {
             let reader = Socket::new(reader);
             let Some(at) = self.readers.iter().position(Option::is_none) else { continue };
             if is_allowed(&reader) && port.listen_to(reader.as_fd(), 1 + at) {
-                self.readers[at] = Some(reader);
+                self.readers[at] = Some(Reader { socket: reader, attached: None });
             }
         }
     }
@@ -81,14 +96,34 @@ fn is_allowed(reader: &Socket) -> bool {
 }
 
 /// Answers what a reader asks. `false`: it has gone, or does not read.
-fn answer(shared: &Shared, reader: &Socket) -> bool {
+fn answer(shared: &Shared, reader: &mut Reader) -> bool {
     let mut request = [0u8; REQUEST_BYTES_MAX];
-    match recv(reader, &mut request[..], RecvFlags::DONTWAIT) {
+    let length = match recv(&reader.socket, &mut request[..], RecvFlags::DONTWAIT) {
         Ok((0, _)) => return false,
-        Ok(_) => {}
+        Ok((length, _)) => length,
         Err(Errno::AGAIN | Errno::INTR) => return true,
         Err(_) => return false,
+    };
+    let text = match request[..length].strip_prefix(TRACE) {
+        Some(wanted) => match attach(shared, reader, wanted) {
+            Ok(()) => "{\"traced\":true}\n".to_owned(),
+            Err(why) => format!("{{\"error\":{}}}\n", super::snapshot::quoted(&why)),
+        },
+        None => super::snapshot::take(shared).to_json(),
+    };
+    send(&reader.socket, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Ok(text.len())
+}
+
+/// Has the NIC traced until the reader goes.
+fn attach(shared: &Shared, reader: &mut Reader, wanted: &[u8]) -> Result<(), String> {
+    let parse = || {
+        let (bytes, folder) = core::str::from_utf8(wanted).ok()?.strip_suffix('\n')?.split_once(' ')?;
+        Some((bytes.parse().ok()?, folder)).filter(|_| !folder.contains(['\0', '\n']))
+    };
+    let (bytes, folder) = parse().ok_or("a request for a trace is: trace BYTES FOLDER, and the end of the line")?;
+    if reader.attached.is_none() {
+        reader.attached = Some(session::attach(Path::new(folder), bytes)?);
+        traced::attach(shared);
     }
-    let text = super::snapshot::take(shared).to_json();
-    send(reader, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Ok(text.len())
+    Ok(())
 }

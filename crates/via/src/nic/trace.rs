@@ -89,6 +89,23 @@ impl Tracer {
         Self { vis: Vec::new(), vi_turns: Turns::default(), links: Vec::new(), link_turns: Turns::default(), lost: 0, nic }
     }
 
+    /// Takes what has been so far as seen, and tells the states of VIs and links alone.
+    pub(super) fn begin<W: Wire>(&mut self, engine: &Engine<W>) {
+        self.lost = engine.lost_links.count;
+        for link in &engine.links {
+            self.link(link.id, &engine.wire);
+            if let (Some(seen), Some(path)) = (self.links.last_mut().filter(|seen| seen.id == link.id), engine.wire.link_info(link.id).path) {
+                (seen.sent, seen.received, seen.again, seen.lost) = (path.data_out, path.data_in, path.retransmitted, path.lost);
+            }
+        }
+        self.vis.resize(engine.vis.places(), None);
+        for at in 0..self.vis.len() {
+            let Some((handle, vi)) = engine.vis.handle_at(at).and_then(|handle| Some((handle, engine.vis.get(handle)?))) else { continue };
+            tell_state(object(self.nic, at), vi);
+            self.vis[at] = Some((handle, Places::of(vi)));
+        }
+    }
+
     /// Notes what has changed since the last time.
     pub(super) fn look<W: Wire>(&mut self, engine: &Engine<W>) {
         self.links(engine);
@@ -170,8 +187,7 @@ fn about(info: &LinkInfo) -> String {
 #[inline(never)]
 fn tell(object: u32, vi: &Vi, before: &Places, now: &Places) {
     if (now.state, now.link) != (before.state, before.link) || now.counters.errors != before.counters.errors {
-        let why = vi.cause.map(|cause| cause.text()).unwrap_or_default();
-        here::note_text(Kind::ViState, object, [now.state as u64, now.link.raw().into()], why);
+        tell_state(object, vi);
     }
     receives(object, vi, before, now);
     sends(object, vi, before, now);
@@ -185,6 +201,11 @@ fn tell(object: u32, vi: &Vi, before: &Places, now: &Places) {
     count(Kind::Attached, was.attached, is.attached);
     count(Kind::NotReady, was.receiver_not_ready, is.receiver_not_ready);
     count(Kind::Dropped, was.dropped, is.dropped);
+}
+
+fn tell_state(object: u32, vi: &Vi) {
+    let why = vi.cause.map(|cause| cause.text()).unwrap_or_default();
+    here::note_text(Kind::ViState, object, [vi.state as u64, vi.link.raw().into()], why);
 }
 
 /// Of `from..to`, the part that is still in a queue whose oldest is `head`.
