@@ -20,11 +20,13 @@ pub(crate) struct AckState {
     deadline: Instant,
     /// The latest timestamp received, and when; none before the first data packet.
     echo: Option<(u32, Instant)>,
+    /// When the last acknowledgement left that was a packet of its own.
+    left: Instant,
 }
 
 impl AckState {
     pub(crate) const fn new() -> Self {
-        Self { owed: 0, now: false, deadline: Instant::NEVER, echo: None }
+        Self { owed: 0, now: false, deadline: Instant::NEVER, echo: None, left: Instant(0) }
     }
 
     /// A data packet came; `at_once`: with something special about it.
@@ -51,6 +53,14 @@ impl AckState {
             self.owed = 1;
             self.deadline = now + config.ack_delay;
         }
+    }
+
+    /// Has what is owed leave now, if it would within the delay, and the last one is as far back:
+    /// so there are no more acknowledgements than by time alone. Whether it does.
+    pub(crate) fn hasten(&mut self, config: &Config, now: Instant) -> bool {
+        let is_soon = self.owed > 0 && self.deadline <= now + config.ack_delay && self.left + config.ack_delay <= now;
+        self.now |= is_soon;
+        is_soon
     }
 
     #[inline]
@@ -92,6 +102,7 @@ impl AckState {
                 }
             }
         }
+        self.left = now;
         self.settled();
         ack
     }

@@ -84,6 +84,11 @@ impl Timers {
         self.first_slot().map_or(Instant::NEVER, |(_, _, at)| Instant(at.saturating_mul(1 << TICK_BITS)))
     }
 
+    /// An alarm of those that ring first, about.
+    pub(crate) fn soonest(&self) -> Option<usize> {
+        self.first_slot().map(|(level, slot, _)| self.heads[level * SLOTS + slot] as usize)
+    }
+
     /// The next alarm that is due, taken off. Call until `None`.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<usize> {
         let now = now.0 >> TICK_BITS;

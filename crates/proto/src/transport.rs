@@ -169,6 +169,29 @@ impl<B: Buffer> Transport<B> {
         }
     }
 
+    /// Has the acknowledgement that is due next leave now, if it is due within the delay of
+    /// acknowledgements. For a caller that is about to sleep, and would wake for it alone. When the
+    /// packets have left, it says so by [`has_hastened`](Self::has_hastened).
+    pub fn hasten_acknowledgement(&mut self, now: Instant) -> Option<SessionId> {
+        let now = self.advance(now);
+        let slot = self.timers.soonest()?;
+        let live = self.places.live_at(slot).filter(|live| !live.is_down())?;
+        if !live.ack.hasten(&self.config, now) {
+            return None;
+        }
+        let id = live.id;
+        self.queue_transmit(slot);
+        Some(id)
+    }
+
+    /// The acknowledgement that was hastened has left, so nobody need wake for it.
+    pub fn has_hastened(&mut self, now: Instant, session: SessionId) {
+        if self.places.live(session).is_some() {
+            self.timers.set(session.slot(), Instant::NEVER);
+            self.touch(now, session.slot());
+        }
+    }
+
     fn alarm(&mut self, now: Instant, slot: usize) {
         match self.places.at(slot) {
             Place::Free => {}

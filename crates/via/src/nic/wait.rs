@@ -238,7 +238,10 @@ impl<'a> Place<'a> {
                 Ok(Some(found)) => break Ok(Look::Found(found)),
                 Err(e) => break Err(e),
                 Ok(None) if now >= deadline => break Err(Error::Timeout),
-                Ok(None) if !moved && !core.needs_arming() => break Ok(Look::Sleep { until: self.plan(core, now, deadline, leads), leads }),
+                Ok(None) if !moved && !core.needs_arming() => {
+                    core.engine.wire.acknowledge_before_sleep();
+                    break Ok(Look::Sleep { until: self.plan(core, now, deadline, leads), leads });
+                }
                 Ok(None) if turns >= TURNS_BEFORE_SLEEP => break Ok(Look::Again),
                 Ok(None) => {}
             }

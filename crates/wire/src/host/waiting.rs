@@ -73,6 +73,14 @@ impl HostWire {
         self.shm.arm(for_room);
     }
 
+    /// A thread of the program is about to sleep until something comes: what it has taken is
+    /// acknowledged, for it has had its chance to answer.
+    pub fn acknowledge_before_sleep(&mut self) {
+        if let Some(p) = &mut self.packet {
+            p.acknowledge_before_sleep();
+        }
+    }
+
     /// While armed: what a sleeper watches itself beside [`bell`](Self::bell), which does not tell
     /// of it from now on; if there is such.
     pub fn watch_apart(&mut self) -> Option<Arc<UdpSocket>> {

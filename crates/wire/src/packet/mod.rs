@@ -180,6 +180,15 @@ impl<P: PacketPort> PacketWire<P> {
         self.by_session.keys().any(|session| self.transport.session_info(*session).is_some_and(|info| info.outstanding > 0))
     }
 
+    /// The caller is about to sleep: an acknowledgement that it would wake for in a moment leaves.
+    pub fn acknowledge_before_sleep(&mut self) {
+        let now = self.port.now();
+        if let Some(session) = self.transport.hasten_acknowledgement(now) {
+            self.transmit(now);
+            self.transport.has_hastened(now, session);
+        }
+    }
+
     // ---- sessions
 
     // ---- frames

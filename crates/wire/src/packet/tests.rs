@@ -133,3 +133,32 @@ fn a_packet_that_leaves_during_a_look_shows_no_shorter_way() {
     assert!(path.rtt_min.0 >= 2 * FLIGHT.0 - 64, "{path:?}");
     assert!(path.rtt.0 <= 3 * FLIGHT.0, "{path:?}");
 }
+
+/// A program that sleeps between messages wakes for messages alone; and of messages in quick
+/// succession not each is acknowledged by itself.
+#[test]
+fn who_goes_to_sleep_acknowledges_before() {
+    //= P-ACK-4
+    let (network, mut wires) = wires();
+    let links = connect(&mut wires);
+    let [a, b] = &mut wires;
+    let delay = Config::default().ack_delay;
+    let acknowledgements = |wire: &PacketWire<Port>| wire.transport.statistics().acks_out;
+    for _ in 0..20 {
+        let (now, before) = (network.clock.get() + 1_000_000, acknowledgements(b));
+        network.clock.set(now);
+        send(a, links[0]);
+        take(b, links[1]);
+        assert!(b.next_timeout() <= Instant(now + 2 * delay.0) && a.has_outstanding());
+        b.acknowledge_before_sleep();
+        assert!(acknowledgements(b) == before + 1 && b.next_timeout() > Instant(now + 50 * delay.0), "{:?}", b.next_timeout());
+        a.look();
+        assert!(!a.has_outstanding());
+        // The next one at once.
+        network.clock.set(now + 1_000);
+        send(a, links[0]);
+        take(b, links[1]);
+        b.acknowledge_before_sleep();
+        assert!(acknowledgements(b) == before + 1 && b.next_timeout() <= Instant(now + 2 * delay.0));
+    }
+}
