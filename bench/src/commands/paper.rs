@@ -16,7 +16,7 @@ not comparable, with the reason.
 
   000   VI primitives for Active Messages and Split-C (AMVIA): Tables 1 to 5, Figures 2 to 5, credits against the gap, Split-C's two versions
   001   Realizing the performance potential of VIA: a message-passing library from UDP sockets to VIs without copies, step by step; ways of waiting; processor time at fixed rates
-  004   Virtual network transport protocols: LogP in four builds, clients of one server, more virtual networks than the network interface has frames for, and the loitering constant K, in the simulator and on processes with agents of hosts
+  004   Virtual network transport protocols: LogP in four builds, permutations, clients of one server, more virtual networks than the network interface has frames for, and the loitering constant K, in the simulator and on processes with agents of hosts
 
 Everything is measured once in each round, in turn. A statement compares within each round; it is judged by the median of these comparisons, and not at all where the bound lies within the \
 median's uncertainty.";

@@ -79,6 +79,11 @@ impl Values {
         self.0.entry(name.to_owned()).or_default().insert(round, value);
     }
 
+    /// Multiplies a figure of all rounds.
+    pub fn scale(&mut self, name: &str, factor: f64) {
+        self.0.get_mut(name).into_iter().flat_map(BTreeMap::values_mut).for_each(|value| *value *= factor);
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

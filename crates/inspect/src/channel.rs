@@ -72,6 +72,10 @@ impl Channel {
     /// # Errors
     /// What the operating system says.
     pub fn first_of(channels: &[&Self], time: Duration) -> Result<Option<usize>, Error> {
+        // A message that came together with the one before it is here already.
+        if let Some(place) = channels.iter().position(|channel| !channel.reader.buffer().is_empty()) {
+            return Ok(Some(place));
+        }
         let mut fds: Vec<PollFd<'_>> = channels.iter().map(|channel| PollFd::new(channel.reader.get_ref(), PollFlags::IN)).collect();
         let time = Timespec::try_from(time).map_err(|_| Error::failed("a time that is too long"))?;
         match poll(&mut fds, Some(&time)) {
@@ -131,5 +135,18 @@ mod tests {
         assert!(b.receive::<Vec<i32>>().is_err());
         drop(a);
         assert_eq!(b.receive::<Vec<i32>>().unwrap(), None);
+    }
+    #[test]
+    fn a_message_behind_another_one_is_seen() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (mut a, mut b) = (Channel::new(a), Channel::new(b));
+        assert_eq!(Channel::first_of(&[&b], Duration::ZERO).unwrap(), None);
+        a.send(&1).unwrap();
+        a.send(&2).unwrap();
+        for number in [1, 2] {
+            assert_eq!(Channel::first_of(&[&b], Duration::ZERO).unwrap(), Some(0), "message {number}");
+            assert_eq!(b.receive::<i32>().unwrap(), Some(number));
+        }
+        assert_eq!(Channel::first_of(&[&b], Duration::ZERO).unwrap(), None);
     }
 }

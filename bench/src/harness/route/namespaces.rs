@@ -7,6 +7,8 @@
 //! never touched. Invariant: a [`Namespaces`] is removed when it is dropped, when making it fails
 //! half-way, and by a signal.
 
+pub mod cluster;
+
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -44,18 +46,14 @@ impl Namespaces {
     /// [`Error::Unsupported`] without root, without `ip`, or where the kernel refuses namespaces;
     /// otherwise what `ip` complains about.
     pub fn create() -> Result<Self, Error> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(Error::unsupported("network namespaces need root"));
-        }
-        let ip = find("ip").ok_or_else(|| Error::unsupported("network namespaces need the program ip: package iproute2"))?;
+        let ip = tool("ip")?;
         sweep(&ip);
         let pid = std::process::id();
         let names = ["a", "b"].map(|side| format!("{PREFIX}{pid}-{side}"));
         // A name of an interface has room for 15 letters.
         let interfaces = ["a", "b"].map(|side| format!("bw{pid}{side}"));
         let namespaces = Namespaces { ip, names, interfaces };
-        let (remover, names) = (namespaces.ip.clone(), namespaces.names.clone());
-        cleanup::at_signal(move || names.iter().for_each(|name| remove(&remover, name)));
+        remove_at_signal(&namespaces.ip, &namespaces.names);
         namespaces.set_up().map(|()| namespaces)
     }
 
@@ -71,23 +69,7 @@ impl Namespaces {
             ip(&["-n", name, "link", "set", "lo", "up"])?;
             ip(&["-n", name, "link", "set", link, "up"])?;
         }
-        [(a, link_a), (b, link_b)].into_iter().try_for_each(|(name, link)| self.await_link(name, link))
-    }
-
-    /// The kernel says with some delay that a link is up; until then some programs take it for
-    /// unusable.
-    fn await_link(&self, name: &str, link: &str) -> Result<(), Error> {
-        let deadline = Instant::now() + LINK_TIME_MAX;
-        loop {
-            let said = run(Command::new(&self.ip).args(["-n", name, "-o", "link", "show", "dev", link]))?;
-            if said.contains("state UP") {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                return Err(Error::failed(format!("the link between the network namespaces does not come up: {}", said.trim())));
-            }
-            std::thread::sleep(LINK_STEP);
-        }
+        [(a, link_a), (b, link_b)].into_iter().try_for_each(|(name, link)| await_link(&self.ip, name, link))
     }
 
     /// Address of the first and of the second process.
@@ -115,6 +97,36 @@ impl Drop for Namespaces {
             remove(&self.ip, name);
         }
     }
+}
+
+/// A program that namespaces need, which root alone may use.
+fn tool(name: &str) -> Result<PathBuf, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::unsupported("network namespaces need root"));
+    }
+    find(name).ok_or_else(|| Error::unsupported(format!("network namespaces need the program {name}: package iproute2")))
+}
+
+/// The kernel says with some delay that a link is up; until then some programs take it for
+/// unusable.
+fn await_link(ip: &Path, name: &str, link: &str) -> Result<(), Error> {
+    let deadline = Instant::now() + LINK_TIME_MAX;
+    loop {
+        let said = run(Command::new(ip).args(["-n", name, "-o", "link", "show", "dev", link]))?;
+        if said.contains("state UP") {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(Error::failed(format!("the link between the network namespaces does not come up: {}", said.trim())));
+        }
+        std::thread::sleep(LINK_STEP);
+    }
+}
+
+/// A signal removes namespaces, too.
+fn remove_at_signal(ip: &Path, names: &[String]) {
+    let (ip, names) = (ip.to_owned(), names.to_vec());
+    cleanup::at_signal(move || names.iter().for_each(|name| remove(&ip, name)));
 }
 
 /// Removes a namespace if it is there. Its interfaces go when its last process has ended. Runs also

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the paper's text states, and how each statement is tested here.
 
-use super::steps::{ABSORBED as SOME, BUILDS, FRAMES, OUTSTANDING, Shape, WIRE, What, Wire, World, build, loiter, loiters, point, wire};
+use super::steps::{
+    ABSORBED as SOME, BUILDS, FRAMES, NAMESPACES, NETWORKS_SIMULATED, OUTSTANDING, PATTERNS, PERMUTED, RATE, RATE_SIMULATED, Shape, WIRE, What, Wire, World,
+    build, loiter, loiters, permuted, point, wire,
+};
 use crate::papers::judge::{Claim, Test};
 use crate::papers::values::Round;
 
@@ -48,11 +51,13 @@ fn most(shape: Shape, world: World, quick: bool) -> usize {
 }
 
 /// All of them.
-pub fn all(quick: bool) -> Vec<Claim<'static>> {
+pub fn all(quick: bool, has_namespaces: bool) -> Vec<Claim<'static>> {
     let mut claims = Vec::new();
     absent(&mut claims);
     parts(&mut claims, ["g", "all"]);
     switched(&mut claims);
+    permutations(&mut claims, NETWORKS_SIMULATED[1], RATE_SIMULATED, true);
+    permutations(&mut claims, NAMESPACES, RATE, has_namespaces);
     for world in World::ALL {
         one_network(&mut claims, world, quick);
         networks(&mut claims, world, quick);
@@ -143,6 +148,52 @@ fn switched(claims: &mut Vec<Claim<'static>>) {
         ("protection adds to the round trip (agents)", Wire::Agents, WIRE[0]),
     ] {
         claims.push(Claim { place: LOGP, text, test: positive("what is added to direct UDP", "us", added(of, what)) });
+    }
+}
+
+/// Statements on permutations; without namespaces nothing is known of those over them.
+fn permutations(claims: &mut Vec<Claim<'static>>, network: &'static str, rate: u64, is_measured: bool) {
+    let get = move |round: &Round<'_>, pattern: usize, what: usize| round.get(&permuted(network, PATTERNS[pattern], PERMUTED[what]));
+    let of_link = move |round: &Round<'_>, pattern| Some(get(round, pattern, 0)? * 8e6 / rate as f64);
+    let (world, is_real) = (if network == NAMESPACES { 1 } else { 0 }, network == NAMESPACES);
+    let mut claim = |texts: [&'static str; 2], test| {
+        let test = if is_measured { test } else { Test::Absent("network namespaces cannot be had here: they need root, ip and tc") };
+        claims.push(Claim { place: "permutations", text: texts[world], test });
+    };
+    for (pattern, texts) in [
+        ["circular shift has a bandwidth near the peak for each host (simulated)", "circular shift has a bandwidth near the peak for each host (namespaces)"],
+        [
+            "neighbour exchange has a bandwidth near the peak for each host (simulated)",
+            "neighbour exchange has a bandwidth near the peak for each host (namespaces)",
+        ],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        claim(texts, positive("bandwidth as a part of the link's rate, less 0.8", "", move |round| Some(of_link(round, pattern)? - 0.8)));
+    }
+    claim(
+        ["many hosts saturate the bisection (simulated)", "many hosts saturate the bisection (namespaces)"],
+        positive("half of the bandwidth of neighbour exchange less that of bisection exchange", "MB/s", move |round| {
+            Some(0.5 * get(round, 1, 0)? - get(round, 2, 0)?)
+        }),
+    );
+    claim(
+        [
+            "round trips of circular shift and neighbour exchange are alike (simulated)",
+            "round trips of circular shift and neighbour exchange are alike (namespaces)",
+        ],
+        near("the round trip of the one, of that of the other", 1.5, move |round| Some(get(round, 0, 2)? / get(round, 1, 2)?)),
+    );
+    claim(
+        ["hosts share fairly (simulated, bisection exchange)", "hosts share fairly (namespaces, bisection exchange)"],
+        positive("Jain's index less 0.9", "", move |round| Some(get(round, 2, 1)? - FAIR)),
+    );
+    if is_real {
+        claim(
+            ["", "neighbour exchange has all of the rate but a tenth (namespaces)"],
+            positive("bandwidth as a part of the link's rate, less 0.9", "", move |round| Some(of_link(round, 1)? - 0.9)),
+        );
     }
 }
 

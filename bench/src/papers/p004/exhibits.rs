@@ -4,17 +4,21 @@
 use bellwire_report::bars::Bars;
 use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
 
-use super::steps::{BUILDS, BULK_BYTES, CODE, FRAMES, LOGP, Shape, WIRE, What, Wire, World, build, loiter, loiters, point, wire};
+use super::steps::{
+    BUILDS, BULK_BYTES, CODE, FRAMES, LOGP, NAMESPACES, NETWORKS_SIMULATED, PATTERNS, PERMUTED, RATE, RATE_SIMULATED, Shape, WIRE, What, Wire, World, build,
+    hosts, loiter, loiters, permuted, point, wire,
+};
 use crate::papers::model::Exhibit;
 use crate::papers::values::Values;
 
 /// All of them.
-pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
+pub fn all(values: &Values, quick: bool, has_namespaces: bool) -> Vec<Exhibit> {
     let few: fn(usize) -> bool = |networks| networks <= FRAMES;
     let networks = [Shape::Single, Shape::Threads];
     vec![
         builds(values),
         wires(values),
+        permutations(values, quick, has_namespaces),
         clients(values, quick, "Rate", "Clients of one endpoint: requests answered", &[Shape::Short], |_| true),
         bandwidth(values, quick),
         response(values, quick),
@@ -53,6 +57,30 @@ fn builds(values: &Values) -> Exhibit {
         "Simulated: the times of network interface and hosts are settings; what comes of them is not (bellwire sim builds). Code: processor time of this machine for each message, both sides, no network.",
     ];
     Exhibit { bars: bars.into(), ..Exhibit::table("LogP", about, table) }
+}
+
+fn permutations(values: &Values, quick: bool, has_namespaces: bool) -> Exhibit {
+    let rate = |name: &str| Column::measured(name, Unit::MegabytesPerSecond);
+    let columns =
+        [Column::plain("network"), Column::plain("hosts"), Column::plain("pattern"), rate("each"), rate("all"), Column::measured("of a link", Unit::Percent)];
+    let columns = columns.into_iter().chain([Column::measured("Jain", Unit::None), Column::measured("round trip", Unit::Microseconds)]);
+    let mut table = Table::new("Permutations: each host sends to one other", columns);
+    for network in NETWORKS_SIMULATED.into_iter().chain(has_namespaces.then_some(NAMESPACES)) {
+        let (hosts, link) = (hosts(network, quick), if network == NAMESPACES { RATE } else { RATE_SIMULATED });
+        for pattern in PATTERNS {
+            let get = |what| values.median(&permuted(network, pattern, what));
+            let each = get(PERMUTED[0]);
+            let mut row = vec![network.into(), hosts.into(), pattern.into(), missing(each), missing(each.map(|mb| mb * hosts as f64))];
+            row.push(missing(each.map(|mb| mb * 8e8 / link as f64)));
+            row.extend([missing(get(PERMUTED[1])), missing(get(PERMUTED[2]))]);
+            table.row(row);
+        }
+    }
+    let about = [
+        "cshift: to the right neighbour, around the ring. neighbour: adjacent hosts exchange. bisection: host i and host i + n/2 exchange. Requests of 8 KiB; round trips of short ones, all hosts at once.",
+        "star, subclusters: simulated, links of 10 Gbit/s. namespaces: processes in network namespaces, half of them at each of two bridges, which one cable joins; hosts and cable have 20 Mbit/s.",
+    ];
+    Exhibit::table("Permutations", about, table)
 }
 
 fn wires(values: &Values) -> Exhibit {

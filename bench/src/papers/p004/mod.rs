@@ -10,15 +10,27 @@ mod real;
 mod steps;
 
 use super::model::Found;
-use super::values::Values;
 use super::{Options, about_machine, about_quick, in_rounds};
 use crate::error::Error;
 use crate::peers::simulator;
-use steps::{Of, Step};
+use crate::route::namespaces::cluster::Cluster;
+use steps::{NETWORKS_SIMULATED, Of, PATTERNS, PERMUTED, Step, hosts, permuted};
 
 /// Measures and sets it beside the paper.
 pub fn run(options: &Options) -> Found {
-    let (values, failures) = measure(&steps::steps(options.quick), options);
+    let (steps, mut cluster) = (steps::steps(options.quick), None);
+    let labels: Vec<&str> = steps.iter().map(|step| step.names.first().map_or("", String::as_str)).collect();
+    let (mut values, all) = in_rounds(&labels, options, &mut |step, round| do_step(&steps[step], options, round, &mut cluster));
+    drop(cluster);
+    // The simulator has the bandwidth of all hosts together.
+    for network in NETWORKS_SIMULATED {
+        let hosts = hosts(network, options.quick) as f64;
+        PATTERNS.iter().for_each(|pattern| values.scale(&permuted(network, pattern, PERMUTED[0]), 1.0 / hosts));
+    }
+    let (mut failures, mut skipped) = (Vec::new(), Vec::new());
+    for (label, error) in all {
+        if let Error::Unsupported(_) = error { &mut skipped } else { &mut failures }.push(format!("{label}: {error}"));
+    }
     let mut about = vec![
         about_machine(&options.session),
         format!("Rounds: {}; each figure once in a round, in turn; cells are medians. A round of the simulator has a seed of its own.", options.rounds),
@@ -27,24 +39,19 @@ pub fn run(options: &Options) -> Found {
         "Agents: a server process and client processes, each side with an agent of a host (bellwired) of its own over loopback; the server's agent has seven frames. All share the processors of this machine.".to_owned(),
     ];
     about.extend(about_quick(options));
+    about.extend(skipped.iter().map(|why| format!("Skipped: {why}.")));
     Found {
         paper: "004",
         title: "Virtual network transport protocols for Myrinet",
         about,
-        exhibits: exhibits::all(&values, options.quick),
-        statements: claims::all(options.quick).iter().map(|claim| claim.judge(&values)).collect(),
+        exhibits: exhibits::all(&values, options.quick, skipped.is_empty()),
+        statements: claims::all(options.quick, skipped.is_empty()).iter().map(|claim| claim.judge(&values)).collect(),
         failures,
         values,
     }
 }
 
-fn measure(steps: &[Step], options: &Options) -> (Values, Vec<String>) {
-    let labels: Vec<&str> = steps.iter().map(|step| step.names.first().map_or("", String::as_str)).collect();
-    let (values, failures) = in_rounds(&labels, options, &mut |step, round| do_step(&steps[step], options, round));
-    (values, failures.into_iter().map(|(label, error)| format!("{label}: {error}")).collect())
-}
-
-fn do_step(step: &Step, options: &Options, round: usize) -> Result<Vec<(String, f64)>, Error> {
+fn do_step(step: &Step, options: &Options, round: usize, cluster: &mut Option<Cluster>) -> Result<Vec<(String, f64)>, Error> {
     let figures = match &step.of {
         Of::Scenario { name, options: given, columns, table } => {
             let table = simulator::table(&options.session.worker.0, name, given, round as u64, *table)?;
@@ -52,6 +59,7 @@ fn do_step(step: &Step, options: &Options, round: usize) -> Result<Vec<(String, 
             let rows = columns.first().map_or(0, Vec::len);
             (0..rows).flat_map(|row| columns.iter().map(move |column| column[row])).collect::<Vec<f64>>()
         }
+        Of::Permutation(pattern) => real::permutation(options, cluster, pattern)?,
         Of::Wire(wire) => real::wire(options, *wire)?,
         Of::Clients { shape, clients, loiter } => real::clients(options, *shape, *clients, *loiter)?,
     };
@@ -66,6 +74,7 @@ mod tests {
     use super::*;
     use crate::papers::checks::{self, all_is_measured, made_up};
     use crate::papers::judge::Verdict;
+    use steps::NAMESPACES;
 
     fn names(quick: bool) -> Vec<String> {
         steps::steps(quick).into_iter().flat_map(|step| step.names).collect()
@@ -75,14 +84,17 @@ mod tests {
     fn what_is_shown_is_measured() {
         for quick in [false, true] {
             let values = made_up(&names(quick), 5);
-            all_is_measured(&exhibits::all(&values, quick), &claims::all(quick), &values);
+            all_is_measured(&exhibits::all(&values, quick, true), &claims::all(quick, true), &values);
+            let without: Vec<String> = names(quick).into_iter().filter(|name| !name.starts_with(NAMESPACES)).collect();
+            let values = made_up(&without, 5);
+            all_is_measured(&exhibits::all(&values, quick, false), &claims::all(quick, false), &values);
         }
     }
 
     #[test]
     fn one_round_judges_nothing() {
         let values = made_up(&names(true), 1);
-        assert!(claims::all(true).iter().all(|claim| claim.judge(&values).verdict == Verdict::NotComparable));
+        assert!(claims::all(true, true).iter().all(|claim| claim.judge(&values).verdict == Verdict::NotComparable));
     }
 
     #[test]

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use super::steps::{BULK_BYTES, FRAMES, LOITER_USUAL, OUTSTANDING, REAL, Shape, What, Wire};
+use super::steps::{BULK_BYTES, FRAMES, LOITER_USUAL, NAMESPACES, OUTSTANDING, RATE, REAL, Shape, What, Wire, hosts};
 use crate::contend::{self, Experiment, Point};
 use crate::error::Error;
 use crate::papers::Options;
 use crate::peers::agent::Agent;
 use crate::route::Route;
+use crate::route::namespaces::cluster::Cluster;
 
 /// Frames of the clients' agent: enough for all.
 const FRAMES_MANY: usize = 256;
@@ -66,6 +67,35 @@ pub fn wire(options: &Options, wire: Wire) -> Result<Vec<f64>, Error> {
     }
     let point = |window| served(&mut contention(options, window, 0, environment.clone()), Experiment::OneEndpoint, 1);
     Ok(vec![point(1)?.response_median_ns / 2e3, 1e6 / point(OUTSTANDING_MANY)?.rate])
+}
+
+/// How long a permutation is measured.
+const EXCHANGE: Duration = Duration::from_millis(1000);
+const EXCHANGE_QUICK: Duration = Duration::from_millis(300);
+/// Requests that a host has outstanding where bandwidth is measured.
+const OUTSTANDING_BULK: usize = 8;
+
+/// Measures a pattern over namespaces: the figures of [`PERMUTED`](super::steps::PERMUTED). The
+/// first one makes the namespaces.
+pub fn permutation(options: &Options, cluster: &mut Option<Cluster>, pattern: &str) -> Result<Vec<f64>, Error> {
+    let hosts = hosts(NAMESPACES, options.quick);
+    if cluster.is_none() {
+        *cluster = Some(Cluster::create(hosts, RATE)?);
+    }
+    let partners: Vec<usize> = (0..hosts)
+        .map(|host| match pattern {
+            "cshift" => (host + 1) % hosts,
+            "neighbour" => host ^ 1,
+            _ => (host + hosts / 2) % hosts,
+        })
+        .collect();
+    let measured = |window, bytes| {
+        let programs = (0..hosts).filter_map(|host| Some(cluster.as_ref()?.command(host, &options.session.worker.0))).collect();
+        let time = if options.quick { EXCHANGE_QUICK } else { EXCHANGE };
+        contend::exchange(&contend::Options { time, ..contention(options, window, bytes, Default::default()) }, programs, &partners)
+    };
+    let bulk = measured(OUTSTANDING_BULK, BULK_BYTES)?;
+    Ok(vec![bulk.rate * BULK_BYTES as f64 / hosts as f64 / 1e6, bulk.jain, measured(1, 0)?.response_median_ns / 1e3])
 }
 
 /// Measures a point: the figures of [`REAL`]. All processes share all processors.

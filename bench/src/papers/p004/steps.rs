@@ -86,6 +86,20 @@ pub enum Wire {
     Agents,
 }
 
+/// Patterns in which each host sends to one other.
+pub const PATTERNS: [&str; 3] = ["cshift", "neighbour", "bisection"];
+/// Networks of the simulator: one switch, and three subclusters with few cables between them.
+pub const NETWORKS_SIMULATED: [&str; 2] = ["star", "subclusters"];
+/// The bits that a host's link carries in a second, in the simulator and in namespaces.
+pub const RATE_SIMULATED: u64 = 10_000_000_000;
+/// See [`RATE_SIMULATED`].
+pub const RATE: u64 = 20_000_000;
+/// The namespaces of permutations, as a network.
+pub const NAMESPACES: &str = "namespaces";
+/// The figures of a permutation: bandwidth of a host in MB/s, Jain's index, a round trip of a
+/// short message in us. The first and the last are the mean over the hosts.
+pub const PERMUTED: [&str; 3] = ["bandwidth", "Jain", "round trip"];
+
 /// A measurement of a round.
 #[derive(Debug, Clone)]
 pub struct Step {
@@ -102,6 +116,8 @@ pub enum Of {
     Scenario { name: &'static str, options: Vec<(&'static str, String)>, columns: Vec<&'static str>, table: usize },
     /// So many clients of a server, each side with an agent of this K. Its figures are [`REAL`].
     Clients { shape: Shape, clients: usize, loiter: u32 },
+    /// A pattern over namespaces. Its figures are [`PERMUTED`].
+    Permutation(&'static str),
     /// A client with one request outstanding, and with many. Its figures are [`WIRE`].
     Wire(Wire),
 }
@@ -216,10 +232,30 @@ pub fn wire(of: Wire, what: &str) -> String {
     format!("{}: {what}", of.name())
 }
 
+/// Hosts of permutations.
+pub fn hosts(network: &str, quick: bool) -> usize {
+    match (network == NAMESPACES, quick) {
+        (true, true) => 4,
+        (true, false) => 8,
+        (false, true) => 8,
+        (false, false) => 32,
+    }
+}
+
+/// The name of a figure of a permutation: one of [`PERMUTED`].
+pub fn permuted(network: &str, pattern: &str, what: &str) -> String {
+    format!("{network}, {pattern}: {what}")
+}
+
 /// Everything, in the order of a round.
 pub fn steps(quick: bool) -> Vec<Step> {
     let mut steps: Vec<Step> = Shape::ALL.into_iter().map(|shape| clients(shape, quick)).collect();
     steps.extend([loitering(quick), builds(&LOGP, 0, quick), builds(&CODE, 1, quick)]);
+    steps.push(permutations(quick));
+    for pattern in PATTERNS {
+        let names = PERMUTED.map(|what| permuted(NAMESPACES, pattern, what)).into();
+        steps.push(Step { names, of: Of::Permutation(pattern) });
+    }
     steps.extend(Wire::ALL.map(|of| Step { names: WIRE.map(|what| wire(of, what)).into(), of: Of::Wire(of) }));
     for shape in Shape::ALL {
         for clients in shape.points(World::Agents, quick) {
@@ -240,6 +276,26 @@ fn builds(columns: &[&'static str], table: usize, quick: bool) -> Step {
     let names = BUILDS.iter().flat_map(|of| columns.iter().map(move |what| build(of, what))).collect();
     let options = vec![("messages", messages.to_owned()), ("rounds", rounds.to_owned())];
     Step { names, of: Of::Scenario { name: "builds", options, columns: columns.to_vec(), table } }
+}
+
+/// Permutations in the simulator.
+fn permutations(quick: bool) -> Step {
+    let nodes = hosts(NETWORKS_SIMULATED[0], quick).to_string();
+    let time = if quick { "200us" } else { "1ms" };
+    let options = [
+        ("nodes", nodes.as_str()),
+        ("networks", &NETWORKS_SIMULATED.join(",")),
+        ("patterns", &PATTERNS.join(",")),
+        ("sizes", "8k"),
+        ("rate", &RATE_SIMULATED.to_string()),
+        ("start", time),
+        ("time", time),
+    ]
+    .map(|(name, value)| (name, value.to_owned()))
+    .into();
+    let cases = NETWORKS_SIMULATED.iter().flat_map(|network| PATTERNS.map(|pattern| (*network, pattern)));
+    let names = cases.flat_map(|(network, pattern)| PERMUTED.map(|what| permuted(network, pattern, what))).collect();
+    Step { names, of: Of::Scenario { name: "traffic", options, columns: vec!["all", "Jain", "round trip"], table: 0 } }
 }
 
 fn list<T: ToString>(numbers: &[T]) -> String {

@@ -10,6 +10,7 @@ use bellwire_via::nic::NicConfig;
 use hdrhistogram::Histogram;
 
 use super::protocol::{Answer, Ask, Counted, PING, PONG, TAG, now};
+use super::server;
 use crate::channel::Channel;
 use crate::error::Error;
 
@@ -56,27 +57,39 @@ struct Client {
     window: usize,
     /// What a request carries beside its arguments.
     payload: Vec<u8>,
+    /// The name of its endpoint, if that answers requests of others.
+    name: Option<Vec<u8>>,
 }
 
 /// Does what it is told until the line closes.
-pub(super) fn run(mut channel: Channel, window: usize, bytes: usize) -> Result<(), Error> {
-    let client = Client::new(window, bytes)?;
-    while let Some(ask) = channel.receive::<Ask>()? {
+pub(super) fn run(mut channel: Channel, window: usize, bytes: usize, answers: bool) -> Result<(), Error> {
+    let client = Client::new(window, bytes, answers)?;
+    loop {
+        // Others wait for its answers until all of them are told to end.
+        while answers && Channel::first_of(&[&channel], Duration::ZERO)?.is_none() {
+            client.take()?;
+        }
+        let Some(ask) = channel.receive::<Ask>()? else { return Ok(()) };
         let answer = match ask {
+            Ask::Name => Ok(Answer::Names(client.name.iter().cloned().collect())),
             Ask::Meet(name) => client.meet(&name).map(|()| Answer::Ready),
             Ask::Run { start, end } => client.measure(start, end).map(Answer::Counted),
             Ask::Be(_) => Err(Error::failed("told twice what to be")),
         };
         channel.send(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())))?;
     }
-    Ok(())
 }
 
 impl Client {
-    fn new(window: usize, bytes: usize) -> Result<Self, Error> {
+    fn new(window: usize, bytes: usize, answers: bool) -> Result<Self, Error> {
         let device = Device::open(NicConfig::from_env().map_err(failed)?).map_err(failed)?;
         let bundle = Bundle::new(&device).map_err(failed)?;
-        let endpoint = bundle.create_endpoint().map_err(failed)?;
+        let (endpoint, name) = if answers {
+            let (endpoint, name) = server::add_endpoint(&bundle)?;
+            (endpoint, Some(name))
+        } else {
+            (bundle.create_endpoint().map_err(failed)?, None)
+        };
         // 1 ns to 100 s, two digits.
         let times = Histogram::new_with_bounds(1, 100_000_000_000, 2).map_err(failed)?;
         let free = (0..window).collect();
@@ -85,14 +98,14 @@ impl Client {
         bundle.set_handler(endpoint, PONG, move |message| lock(&s).reply(message.args()[0] as usize)).map_err(failed)?;
         let s = Arc::clone(&state);
         bundle.set_error_handler(endpoint, move |back| lock(&s).returned = Some(format!("a request came back: {:?}", back.status))).map_err(failed)?;
-        Ok(Self { bundle, endpoint, state, window, payload: vec![0; bytes] })
+        Ok(Self { bundle, endpoint, state, window, payload: vec![0; bytes], name })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// Maps the server's endpoint and has one request answered.
+    /// Maps the other endpoint and has one request answered.
     fn meet(&self, name: &[u8]) -> Result<(), Error> {
         let bytes: &[u8; NAME_BYTES] = name.try_into().map_err(|_| Error::failed("no name of an endpoint"))?;
         let name = Name::from_bytes(bytes).ok_or_else(|| Error::failed("no name of an endpoint"))?;

@@ -32,15 +32,14 @@ impl Drop for Member {
 }
 
 impl Member {
-    fn start(options: &Options, role: Role) -> Result<Self, Error> {
+    /// A process of `program`, which is the worker's, perhaps somewhere else.
+    fn start(options: &Options, mut program: Command, role: Role) -> Result<Self, Error> {
         let (ours, theirs) = UnixStream::pair()?;
-        let (program, arguments) = &options.worker;
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
+        program.args(&options.worker.1).stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null());
         let is_server = matches!(role, Role::Server(_));
-        command.envs(options.environment[usize::from(!is_server)].iter().map(|(name, value)| (name, value)));
+        program.envs(options.environment[usize::from(!is_server)].iter().map(|(name, value)| (name, value)));
         let cpus = if is_server { options.server_cpus() } else { options.client_cpus() };
-        let child = pin::spawn_among(cpus, &mut command).map_err(|error| error.within(&program.display().to_string()))?;
+        let child = pin::spawn_among(cpus, &mut program).map_err(|error| error.within(&options.worker.0.display().to_string()))?;
         let mut member = Self { child, channel: Channel::new(ours) };
         member.channel.set_patience(Some(PATIENCE + options.time))?;
         member.channel.send(&Ask::Be(role))?;
@@ -58,17 +57,36 @@ impl Member {
 
 /// Measures one point.
 pub(super) fn measure(options: &Options, serving: Serving, clients: usize) -> Result<Vec<Counted>, Error> {
-    let mut server = Member::start(options, Role::Server(serving))?;
+    let program = || Command::new(&options.worker.0);
+    let mut server = Member::start(options, program(), Role::Server(serving))?;
     let Answer::Names(names) = server.hear()? else { return Err(Error::failed("the server has no names")) };
-    let mut crew =
-        (0..clients).map(|_| Member::start(options, Role::Client { window: options.window, bytes: options.bytes })).collect::<Result<Vec<_>, _>>()?;
-    for (member, name) in crew.iter_mut().zip(names.iter().cycle()) {
+    let role = Role::Client { window: options.window, bytes: options.bytes, answers: false };
+    let crew = (0..clients).map(|_| Member::start(options, program(), role)).collect::<Result<Vec<_>, _>>()?;
+    ask(options, crew, names.iter().cycle())
+}
+
+/// Measures processes each of which asks its partner, and answers.
+pub(super) fn exchange(options: &Options, programs: Vec<Command>, partners: &[usize]) -> Result<Vec<Counted>, Error> {
+    let role = Role::Client { window: options.window, bytes: options.bytes, answers: true };
+    let mut crew = programs.into_iter().map(|program| Member::start(options, program, role)).collect::<Result<Vec<_>, _>>()?;
+    let mut names = Vec::new();
+    for member in &mut crew {
+        member.channel.send(&Ask::Name)?;
+        let Answer::Names(mut own) = member.hear()? else { return Err(Error::failed("a process has no name")) };
+        names.append(&mut own);
+    }
+    ask(options, crew, partners.iter().filter_map(|partner| names.get(*partner)))
+}
+
+/// Has each client meet an endpoint, ask it, and count.
+fn ask<'n>(options: &Options, mut crew: Vec<Member>, names: impl Iterator<Item = &'n Vec<u8>>) -> Result<Vec<Counted>, Error> {
+    for (member, name) in crew.iter_mut().zip(names) {
         member.channel.send(&Ask::Meet(name.clone()))?;
     }
     for member in &mut crew {
         let Answer::Ready = member.hear()? else { return Err(Error::failed("a client is not ready")) };
     }
-    let start = now() + (BEGIN + BEGIN_EACH * clients as u32).as_nanos() as u64;
+    let start = now() + (BEGIN + BEGIN_EACH * crew.len() as u32).as_nanos() as u64;
     for member in &mut crew {
         member.channel.send(&Ask::Run { start, end: start + options.time.as_nanos() as u64 })?;
     }

@@ -22,6 +22,7 @@ pub mod report;
 mod server;
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -49,6 +50,8 @@ pub enum Experiment {
     Networks,
     /// Each at an endpoint of its own, with a thread that waits for events.
     Threads,
+    /// No server: each asks one other, and answers. Only [`exchange`] does that.
+    Exchange,
 }
 
 impl Experiment {
@@ -61,6 +64,7 @@ impl Experiment {
             Experiment::OneEndpoint => "one endpoint",
             Experiment::Networks => "networks, one thread",
             Experiment::Threads => "networks, threads",
+            Experiment::Exchange => "exchange",
         }
     }
 
@@ -191,6 +195,16 @@ pub fn point(options: &Options, experiment: Experiment, clients: usize) -> Resul
     Ok(Point::new(experiment, &counted, options.time.as_secs_f64()))
 }
 
+/// Measures processes each of which asks its partner, and answers. `programs` start the worker's
+/// program, each where it is to be.
+///
+/// # Errors
+/// As [`point`].
+pub fn exchange(options: &Options, programs: Vec<Command>, partners: &[usize]) -> Result<Point, Error> {
+    let counted = crew::exchange(options, programs, partners)?;
+    Ok(Point::new(Experiment::Exchange, &counted, options.time.as_secs_f64()))
+}
+
 /// Measures.
 pub fn run(options: &Options) -> Contention {
     let (mut points, mut failures) = (Vec::new(), Vec::new());
@@ -228,7 +242,7 @@ pub fn main() -> Result<(), Error> {
     let Some(Ask::Be(role)) = channel.receive::<Ask>()? else { return Ok(()) };
     match role {
         Role::Server(serving) => server::run(channel, serving),
-        Role::Client { window, bytes } => client::run(channel, window, bytes),
+        Role::Client { window, bytes, answers } => client::run(channel, window, bytes, answers),
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Role {
         window: usize,
         /// Bytes of a request beside its arguments.
         bytes: usize,
+        /// Whether it answers, too.
+        answers: bool,
     },
 }
 
@@ -41,6 +43,8 @@ pub enum Role {
 pub enum Ask {
     /// First of all.
     Be(Role),
+    /// To a client that answers: what its own endpoint is called.
+    Name,
     /// To a client: the name of the endpoint to ask, as bytes.
     Meet(Vec<u8>),
     /// To a client: begin to ask; count from `start` to `end`, nanoseconds of the monotonic clock.
@@ -64,7 +68,7 @@ pub struct Counted {
 /// From a process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Answer {
-    /// Of a server: the names of its endpoints, as bytes.
+    /// The names of its endpoints that answer, as bytes.
     Names(Vec<Vec<u8>>),
     /// Of a client: a first request was answered.
     Ready,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwire_am::{Bundle, Device};
+use bellwire_am::{Bundle, Device, EndpointId};
 use bellwire_memory::atomic::{AtomicBool, Ordering};
 use bellwire_via::nic::NicConfig;
 
@@ -23,8 +23,8 @@ fn device() -> Result<Arc<Device>, Error> {
     Device::open(NicConfig::from_env().map_err(failed)?).map_err(failed)
 }
 
-/// An endpoint more in `bundle`; its name as bytes.
-fn add_endpoint(bundle: &Bundle) -> Result<Vec<u8>, Error> {
+/// An endpoint more in `bundle`, which answers; its name as bytes.
+pub(super) fn add_endpoint(bundle: &Bundle) -> Result<(EndpointId, Vec<u8>), Error> {
     let endpoint = bundle.create_endpoint().map_err(failed)?;
     bundle.set_tag(endpoint, TAG).map_err(failed)?;
     let answer = |message: &mut bellwire_am::Message<'_>| {
@@ -33,7 +33,7 @@ fn add_endpoint(bundle: &Bundle) -> Result<Vec<u8>, Error> {
         let _ = message.reply(PONG, &args);
     };
     bundle.set_handler(endpoint, PING, answer).map_err(failed)?;
-    Ok(bundle.name(endpoint).map_err(failed)?.to_bytes().to_vec())
+    Ok((endpoint, bundle.name(endpoint).map_err(failed)?.to_bytes().to_vec()))
 }
 
 /// Serves until the line closes.
@@ -44,13 +44,13 @@ pub(super) fn run(mut channel: Channel, serving: Serving) -> Result<(), Error> {
         // A device for each: bundles that share one set aside what they find for others.
         for _ in 0..serving.endpoints {
             let bundle = Bundle::new(&device()?).map_err(failed)?;
-            names.push(add_endpoint(&bundle)?);
+            names.push(add_endpoint(&bundle)?.1);
             bundles.push(bundle);
         }
     } else {
         let bundle = Bundle::new(&device()?).map_err(failed)?;
         for _ in 0..serving.endpoints {
-            names.push(add_endpoint(&bundle)?);
+            names.push(add_endpoint(&bundle)?.1);
         }
         bundles.push(bundle);
     }
