@@ -8,12 +8,17 @@
 
 use crate::connection::ConnectionId;
 use crate::core::Core;
+use crate::header::PACKET_BYTES;
 use crate::memory::Regions;
 use crate::name::QPS_MAX;
 use crate::qp::{MESSAGE_MAX, SendRequest};
 use crate::types::{Access, Completion, Opcode, SendFlags, Sge, WcStatus};
 use bellwire_via::Engine;
 use bellwire_via::wire::Wire;
+
+/// A write of so many bytes, behind messages, waits for their answers. It is two packets, whose two
+/// copies take longer.
+const LONG_WRITE: u64 = 2 * PACKET_BYTES as u64;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,10 +129,10 @@ impl Core {
             return Done::No;
         }
         if qp.left != 0 {
-            // Messages may be answered late, so a write behind them goes as packets. A read or an
-            // atomic would need the peer's turn as a packet too, and the answers come with that
-            // turn. So it waits for them, and a long read is copied once.
-            let soon = send.opcode.fetches() || qp.sends.iter().take(qp.left).all(|s| s.opcode == Opcode::Write || s.opcode.fetches());
+            // Messages may be answered late, so a short write behind them goes as a packet. A read
+            // or an atomic would need the peer's turn as a packet too, and the answers come with
+            // that turn. So it waits, and so does a long write: they are copied once.
+            let soon = send.opcode.fetches() || length >= LONG_WRITE || qp.sends.iter().take(qp.left).all(|s| s.opcode == Opcode::Write || s.opcode.fetches());
             return if soon { Done::Soon } else { Done::No };
         }
         let Some(vi) = self.connections.get(id).filter(|c| c.channel.is_open()).map(|c| c.channel.vi()) else { return Done::No };

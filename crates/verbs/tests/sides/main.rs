@@ -85,6 +85,11 @@ impl<'p> Side<'p> {
         self.post(qp, Opcode::Read, &[to.piece(0, BYTES).unwrap()], (from.address(), from.key()));
     }
 
+    /// Posts a write of so many bytes to the other side's memory.
+    pub(crate) fn post_write(&self, qp: u32, from: &Memory<'_>, to: &Memory<'_>, length: u32) {
+        self.post(qp, Opcode::Write, &[from.piece(0, length).unwrap()], (to.address(), to.key()));
+    }
+
     /// The next completion in a queue, which is polled until there is one.
     pub fn next(&self, cq: u32) -> WcStatus {
         let mut status = None;

@@ -75,3 +75,34 @@ fn a_read_behind_a_message_is_done_in_place() {
     }
     assert!(in_place > 1, "the owner was asked for its bytes each time");
 }
+
+/// A long write behind a message waits as well, and is done by the writer then: it takes what the
+/// memory holds at that time. A short one leaves at once, as a packet.
+#[test]
+fn a_long_write_behind_a_message_is_done_in_place() {
+    const LONG: u32 = 64 << 10;
+    let ports = ports();
+    let [owner, writer] = [Side::new(&ports[0]), Side::new(&ports[1])];
+    let (theirs, mine) = owner.connected(&writer);
+    let memory = owner.port.allocate(owner.domain, 2 * LONG, Access::LOCAL_WRITE | Access::REMOTE_WRITE).unwrap();
+    let own = writer.port.allocate(writer.domain, LONG, Access::LOCAL_WRITE).unwrap();
+    for _ in 0..READS {
+        writer.post_write(mine, &own, &memory, BYTES);
+        assert_eq!(writer.next(writer.sends), WcStatus::Success);
+    }
+    let late = |length: u32| {
+        own.write(0, &[1; BYTES as usize]).unwrap();
+        owner.port.post_receive(theirs, 0, &[memory.piece(LONG as usize, BYTES).unwrap()]).unwrap();
+        writer.post_send(mine, &own);
+        writer.post_write(mine, &own, &memory, length);
+        own.write(0, &[2; BYTES as usize]).unwrap();
+        assert_eq!(owner.next(owner.receives), WcStatus::Success);
+        assert_eq!([writer.next(writer.sends), writer.next(writer.sends)], [WcStatus::Success; 2]);
+        let mut bytes = [0; BYTES as usize];
+        memory.read(0, &mut bytes).unwrap();
+        assert!(bytes == [1; BYTES as usize] || bytes == [2; BYTES as usize], "{bytes:?}");
+        usize::from(bytes[0] == 2)
+    };
+    assert!((0..TRIES).map(|_| late(LONG)).sum::<usize>() > 1, "each long write was copied when it was posted");
+    assert!((0..TRIES).map(|_| late(BYTES)).sum::<usize>() < TRIES, "each short write waited");
+}
