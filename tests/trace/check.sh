@@ -180,13 +180,15 @@ if command -v ibv_rc_pingpong >/dev/null 2>&1; then
     client=$!
     for _ in $(seq 600); do
         pid=$(pgrep -P "$server" ibv_rc_pingpong | head -n 1)
-        [ -z "$pid" ] || ! grep -q 'remote address' attached.says || break
+        [ -n "$pid" ] && "$bellwire" metrics "$pid" | awk '/^bellwire_vi_sent_messages_total/ {sum += $2} END {exit sum < 1000}' && break
         sleep 0.05
     done
     if attached attached.json trace --format json; then ok; else bad "an attached ibv_rc_pingpong: $(tail -n 3 during.out)"; fi
     checked "an attached ibv_rc_pingpong" attached_verbs attached.json $pid
-    kill -9 "$pid"
+    # The client ends when its server is gone, and is not tried again then.
+    peer=$(pgrep -P "$(pgrep -P $client bellwire | head -n 1)" ibv_rc_pingpong | head -n 1)
     kill $client
+    kill -9 "$pid" "$peer"
     wait $server $client 2>/dev/null
     timeout $patience "$bellwire" trace --format perfetto -o verbs.perfetto-trace sh -c "$(pingpongs $((port + 1)) "")" >verbs.out 2>&1
     checked "a file for Perfetto" perfetto verbs.perfetto-trace 300
@@ -217,6 +219,27 @@ if [ $? = 0 ]; then ok; else bad "an explained pingpong: $(tail -n 3 explain.out
 explained plain.json 1000 ""
 BELLWIRE_ADDRESS=127.0.0.2 BELLWIRE_UDP=on BELLWIRE_SHM=off BELLWIRE_FAULTS=loss=0.1,seed=7 timeout $patience "$bellwire" explain --json -o lossy.json ./pingpong --count 300 >explain.out 2>&1
 explained lossy.json 600 "packets were sent again"
+# By a signal while the program runs; then the program ends by one that is passed on.
+timeout $patience "$bellwire" explain --json -o asked.json ./many 2 1000000000 >explain.out 2>&1 &
+wrapper=$!
+for _ in $(seq 600); do grep -q "bellwire/stat" /proc/net/unix && pgrep -f "[.]/many 2 1000000000" >/dev/null && break; sleep 0.05; done
+explaining=$(pgrep -P $wrapper bellwire | head -n 1)
+for _ in $(seq 600); do kill -USR1 "$explaining"; sleep 0.05; [ ! -s asked.json ] || grep -q '"requests"' asked.json && break; done
+if python3 -c 'import json; assert sum(r["requests"] for p in json.load(open("asked.json"))["processes"] for c in p["connections"] for r in c["requests"]) > 0'; then ok; else bad "an explanation by a signal: $(tail -n 3 explain.out)"; fi
+kill -TERM "$explaining"
+wait $wrapper
+if [ $? = 143 ]; then ok; else bad "the exit status of an explained program that a signal ends"; fi
+
+# ---- how long waits take: as a histogram for Prometheus, as percentiles in the live view
+./pingpong --count 100000000 >waits.out 2>&1 &
+pid=$!
+counted() { "$bellwire" metrics | awk '/^bellwire_vi_wait_duration_seconds_count/ {sum += $2} /^bellwire_vi_wait_duration_seconds_bucket.*Inf/ {all += $2} END {exit !(sum > 0 && sum == all)}'; }
+for _ in $(seq 200); do counted && break; sleep 0.05; done
+if counted; then ok; else bad "no times of waits: $("$bellwire" metrics | grep wait_duration | tail -n 3)"; fi
+if "$bellwire" top --once --json --interval 1 | python3 -c 'import json, sys; rates = [r for n in json.load(sys.stdin)["nics"] for r in n["vi_rates"]]; assert any(r["wait_p50_ns"] and r["wait_p50_ns"] <= r["wait_p99_ns"] for r in rates), rates'; then ok; else bad "no percentiles of waits"; fi
+kill $pid
+wait $pid 2>/dev/null
+
 says 'one line' "$bellwire" explain ./pingpong --count 10
 says 'no request was seen' "$bellwire" explain true
 "$bellwire" explain sh -c 'exit 7' >/dev/null 2>&1

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use signal_hook::consts::SIGUSR1;
+use signal_hook::iterator::Signals;
 
 use self::follow::Processes;
 use crate::trace::attach::attach;
@@ -24,6 +26,8 @@ use bellwire_trace::kinds::Layer;
 const LONG_ABOUT: &str = "\
 Runs a program and tells, when it has ended, of each connection (queue pair, or virtual interface) and size class: the wire and why it was chosen, which way requests went and how often, \
 percentiles of the time until they were complete, what was sent again or had to wait, and what would make it faster or well. Processes that the program starts on this host are watched as well.
+
+SIGUSR1 to this command has it tell so in between as well; a file of -o then has what is known by then.
 
 It reads a trace (bellwire trace) while the program runs, so the program is slower than by itself: an event costs some 20 ns, and each call enters its NIC by a mutex.";
 
@@ -90,21 +94,29 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let folder = Folder::make(None)?;
     let mut merge = follow(folder.path());
+    // Before there is a program, for without a handler the signal would end this command.
+    let mut asked = Signals::new([SIGUSR1]).map_err(|e| format!("signals: {e}"))?;
+    let instead = if arguments.pid.is_some() { Instead::Output } else { Instead::Errors };
     let follow = move |pace: &Pace| {
         let (mut processes, mut is_much) = (Processes::default(), false);
         while pace.wait(is_much) {
             is_much = merge.look(|head, time, event| processes.take(head, time, event));
+            if asked.pending().next().is_some()
+                && let Err(why) = write(arguments, instead, &merge, &processes)
+            {
+                let _ = program::write(None, Instead::Errors, format!("bellwire: explain: {why}\n").as_bytes());
+            }
         }
         merge.finish(|head, time, event| processes.take(head, time, event));
         (merge, processes)
     };
     if let Some(pid) = arguments.pid {
         let (merge, processes) = attach(pid, &folder, arguments.bytes, follow)?;
-        write(arguments, Instead::Output, &merge, &processes)?;
+        write(arguments, instead, &merge, &processes)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (status, (merge, processes)) = watch(&arguments.program, &folder, arguments.bytes, |_| {}, follow)?;
-    let written = write(arguments, Instead::Errors, &merge, &processes);
+    let written = write(arguments, instead, &merge, &processes);
     let code = status?;
     written.map(|()| code)
 }

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use bellwire_inspect::agent::Status;
-use bellwire_inspect::stat::{Link, Nic, Vi};
+use bellwire_inspect::stat::answer::wait_class_ends;
+use bellwire_inspect::stat::{Link, Nic, Vi, Waits};
 
-use super::exposition::{Exposition, Family, Type};
+use super::exposition::{Exposition, Family, Labels, Type};
 use crate::top::model::Snapshot;
 
 const fn counter(name: &'static str, help: &'static str) -> Family {
@@ -16,6 +17,19 @@ const fn counter(name: &'static str, help: &'static str) -> Family {
 
 const fn gauge(name: &'static str, help: &'static str) -> Family {
     Family { name, help, kind: Type::Gauge }
+}
+
+const fn histogram(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, kind: Type::Histogram }
+}
+
+/// Waits by their times; of those that were over within some looks one in a few is timed for the
+/// others.
+fn times(to: &mut Exposition, labels: &Labels<'_>, waits: &Waits) {
+    if waits.waits != 0 {
+        let counts = waits.wait_times.iter().enumerate().map(|(class, count)| (wait_class_ends(class).map(|ns| ns as f64 / 1e9), *count));
+        to.histogram(labels, counts, waits.waited_us as f64 / 1e6);
+    }
 }
 
 fn other(others: &BTreeMap<String, u64>, name: &str) -> f64 {
@@ -98,6 +112,16 @@ pub fn text(seen: &Snapshot, with_vis: bool) -> String {
             }
         }
     }
+    if with_vis {
+        to.family(&histogram("vi_wait_duration_seconds", "Times of waits for a virtual interface."));
+        for (pid, number, nic) in &nics {
+            nic.vis.iter().for_each(|vi| times(&mut to, &[("pid", pid), ("nic", number), ("vi", &vi.vi)], &vi.waits));
+        }
+    }
+    to.family(&histogram("cq_wait_duration_seconds", "Times of waits for a completion queue."));
+    for (pid, number, nic) in &nics {
+        nic.cqs.iter().for_each(|cq| times(&mut to, &[("pid", pid), ("nic", number), ("cq", &cq.cq)], &cq.waits));
+    }
     to.family(&gauge("link_info", "A link to another NIC: its wire, and why it has no better one."));
     for (pid, number, nic) in &nics {
         for link in &nic.links {
@@ -151,7 +175,9 @@ mod tests {
             others: BTreeMap::from([("resent".to_owned(), 13), ("ago_ms".to_owned(), 500)]),
             ..Link::default()
         };
-        let vi = Vi { vi: "0.1".to_owned(), state: "connected".to_owned(), sent: 7, ..Vi::default() };
+        let mut waits = Waits { waits: 3, waited_us: 2, ..Waits::default() };
+        waits.wait_times[1] = 3;
+        let vi = Vi { vi: "0.1".to_owned(), state: "connected".to_owned(), sent: 7, waits, ..Vi::default() };
         let nic =
             Nic { pid: 5, program: "a \"program\"".to_owned(), vis: vec![vi], links: vec![link("no \\ way")], lost: vec![link("gone")], ..Nic::default() };
         let row = NicRow { nic, rates: Default::default(), vi_rates: Vec::new(), cq_rates: Vec::new(), sleeps: 0.0 };
@@ -171,6 +197,7 @@ mod tests {
                 last = name;
             } else if !line.starts_with('#') {
                 let name = line.split(['{', ' ']).next().unwrap();
+                let name = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).filter(|name| *name == last).unwrap_or(name);
                 assert_eq!(name, last, "{line}");
                 assert!(line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(), "{line}");
             }
@@ -179,6 +206,9 @@ mod tests {
             "bellwire_silent_nics 1",
             "bellwire_vi_sent_messages_total{pid=\"5\",nic=\"0\",vi=\"0.1\"} 7",
             "bellwire_vi_connected{pid=\"5\",nic=\"0\",vi=\"0.1\"} 1",
+            "bellwire_vi_wait_duration_seconds_bucket{pid=\"5\",nic=\"0\",vi=\"0.1\",le=\"0.000000256\"} 0",
+            "bellwire_vi_wait_duration_seconds_bucket{pid=\"5\",nic=\"0\",vi=\"0.1\",le=\"+Inf\"} 3",
+            "bellwire_vi_wait_duration_seconds_sum{pid=\"5\",nic=\"0\",vi=\"0.1\"} 0.000002",
             "bellwire_link_resent_packets_total{pid=\"5\",nic=\"0\",link=\"1.1\"} 13",
             "bellwire_lost_link_age_seconds{pid=\"5\",nic=\"0\",link=\"1.1\",why=\"gone\"} 0.5",
         ] {

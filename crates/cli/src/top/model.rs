@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bellwire_inspect::agent;
+use bellwire_inspect::stat::answer::{WAIT_CLASSES, percentile};
 use bellwire_inspect::stat::{self, Nic, Vi, Waits};
 use serde::Serialize;
 
@@ -32,6 +33,13 @@ pub struct WaitRates {
     pub waits_slept: f64,
     /// Seconds of waiting: more than 1 if several threads wait.
     pub waited: f64,
+    /// Nanoseconds that half of the waits that ended did not exceed, and 99 of 100 did not.
+    pub wait_p50_ns: Option<u64>,
+    /// See `wait_p50_ns`.
+    pub wait_p99_ns: Option<u64>,
+    /// The waits that ended, by classes of their times.
+    #[serde(skip)]
+    pub times: [u64; WAIT_CLASSES],
 }
 
 impl WaitRates {
@@ -40,7 +48,13 @@ impl WaitRates {
             waits: rate(old.waits, new.waits, seconds),
             waits_slept: rate(old.waits_slept, new.waits_slept, seconds),
             waited: rate(old.waited_us, new.waited_us, seconds) / 1e6,
+            ..WaitRates::default()
         }
+        .with_times(core::array::from_fn(|class| new.wait_times[class].saturating_sub(old.wait_times[class])))
+    }
+
+    fn with_times(self, times: [u64; WAIT_CLASSES]) -> Self {
+        WaitRates { wait_p50_ns: percentile(&times, 50), wait_p99_ns: percentile(&times, 99), times, ..self }
     }
 }
 
@@ -78,6 +92,7 @@ impl Rates {
         self.waits.waits += other.waits.waits;
         self.waits.waits_slept += other.waits.waits_slept;
         self.waits.waited += other.waits.waited;
+        self.waits = self.waits.with_times(core::array::from_fn(|class| self.waits.times[class].saturating_add(other.waits.times[class])));
     }
 }
 
@@ -224,8 +239,10 @@ mod tests {
 
     #[test]
     fn waits_of_vis_and_queues() {
-        let with = |waits, waited_us| {
-            let waits = Waits { waits, waits_slept: waits / 2, waited_us, waiting: 1 };
+        let with = |waits: u64, waited_us| {
+            let mut wait_times = [0; WAIT_CLASSES];
+            (wait_times[2], wait_times[9]) = (waits - 1, 1);
+            let waits = Waits { waits, waits_slept: waits / 2, waited_us, waiting: 1, wait_times };
             Nic {
                 vis: vec![Vi { vi: "0.1".to_owned(), waits, ..Vi::default() }],
                 cqs: vec![stat::Cq { cq: "0.1".to_owned(), waits, ..stat::Cq::default() }],
@@ -233,7 +250,9 @@ mod tests {
             }
         };
         let row = row(with(30, 3_000_000), Some((&with(10, 2_000_000), 2.0)));
-        let expected = WaitRates { waits: 10.0, waits_slept: 5.0, waited: 0.5 };
+        let mut times = [0; WAIT_CLASSES];
+        times[2] = 20;
+        let expected = WaitRates { waits: 10.0, waits_slept: 5.0, waited: 0.5, wait_p50_ns: Some(1024), wait_p99_ns: Some(1024), times };
         assert_eq!((row.vi_rates[0].waits, row.rates.waits, row.cq_rates[0]), (expected, expected, expected));
     }
 

@@ -171,8 +171,7 @@ fn link_line(link: &Link) -> String {
     line
 }
 
-const VI_HEADING: &str =
-    "    VI         state        peer     out msg/s    out B/s   in msg/s     in B/s   direct  posted s/r   RNR   waits/s  asleep waiting  other counters";
+const VI_HEADING: &str = "    VI         state        peer     out msg/s    out B/s   in msg/s     in B/s   direct  posted s/r   RNR   waits/s  asleep waiting    half    99 %  other counters";
 
 fn vi_line(vi: &Vi, rates: &Rates) -> String {
     let counter = |key: &str| vi.others.get(key).copied().unwrap_or(0);
@@ -204,12 +203,14 @@ fn vi_line(vi: &Vi, rates: &Rates) -> String {
     line
 }
 
-/// Waits a second, the share of them that slept, the share of the time that a thread waited; with
-/// the number of those who wait now, if any do.
+/// Waits a second, the share of them that slept, the share of the time that a thread waited, with
+/// the number of those who wait now, if any do; and how long half of them took at most, and 99 of
+/// 100.
 fn waits(rates: &WaitRates, now: u64) -> String {
     let asleep = if rates.waits > 0.0 { format!("{:.0} %", 100.0 * rates.waits_slept / rates.waits) } else { "-".to_owned() };
     let time = format!("{:.0} %", 100.0 * rates.waited);
-    format!("{:>8} {asleep:>7} {:>7}", short(rates.waits), if now > 1 { format!("{now}: {time}") } else { time })
+    let [half, most] = [rates.wait_p50_ns, rates.wait_p99_ns].map(|ns| ns.map_or_else(|| "-".to_owned(), |ns| format!("{}s", short(ns as f64 / 1e9))));
+    format!("{:>8} {asleep:>7} {:>7} {half:>7} {most:>7}", short(rates.waits), if now > 1 { format!("{now}: {time}") } else { time })
 }
 
 /// Only of queues that somebody waits for.
@@ -320,7 +321,7 @@ mod tests {
         let writes = |sent| Vi { sent, others: [("direct".to_owned(), 2_500_000)].into(), ..Vi::default() };
         for sent in [0, 45] {
             let line = vi_line(&writes(sent), &Rates::default());
-            assert!(line.contains(" 2.50 M ") && !line.contains("% "), "{line}");
+            assert!(line.contains(" 2.50 M ") && !line[..WAITS_COLUMN].contains('%'), "{line}");
         }
     }
 
@@ -328,11 +329,11 @@ mod tests {
     fn waits_have_columns() {
         let mut snapshot = snapshot();
         let row = &mut snapshot.nics[1];
-        let rates = WaitRates { waits: 40.0, waits_slept: 10.0, waited: 0.95 };
+        let rates = WaitRates { waits: 40.0, waits_slept: 10.0, waited: 0.95, wait_p50_ns: Some(4096), wait_p99_ns: Some(1 << 20), ..WaitRates::default() };
         row.vi_rates[0].waits = rates;
         let cq = |name: &str, waits, waiting| Cq { cq: name.to_owned(), waits: Waits { waits, waiting, ..Waits::default() }, ..Cq::default() };
         row.nic.cqs = vec![cq("0.7", 0, 3), cq("0.8", 0, 0)];
-        row.cq_rates = vec![WaitRates { waits: 0.0, waits_slept: 0.0, waited: 2.0 }, WaitRates::default()];
+        row.cq_rates = vec![WaitRates { waited: 2.0, ..WaitRates::default() }, WaitRates::default()];
         let text = table(&snapshot, Sort::Messages, None);
         let ends = |line: &str, what: &str| line.find(what).map(|at| at + what.len()).unwrap_or_else(|| panic!("{what} in {line}"));
         let line = |what: &str| text.lines().find(|line| line.trim_start().starts_with(what)).unwrap_or_else(|| panic!("{what} in {text}"));

@@ -89,6 +89,30 @@ pub struct Waits {
     pub waited_us: u64,
     /// Threads that wait now.
     pub waiting: u64,
+    /// How many of those that are over took less than [`wait_class_ends`] says, and not less than
+    /// half of that.
+    pub wait_times: [u64; WAIT_CLASSES],
+}
+
+/// Classes of times of waits.
+pub const WAIT_CLASSES: usize = 24;
+
+/// Nanoseconds that no wait of a class takes; the last has all that are longer.
+pub fn wait_class_ends(class: usize) -> Option<u64> {
+    (class + 1 < WAIT_CLASSES).then_some(1 << (class + 8))
+}
+
+/// The nanoseconds that so many of a hundred waits do not exceed, by the ends of their classes: at
+/// most twice too long. `None`: there are no waits, or it is more than the classes tell.
+pub fn percentile(times: &[u64; WAIT_CLASSES], percent: u64) -> Option<u64> {
+    let all = times.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
+    let wanted = all / 100 * percent + (all % 100 * percent).div_ceil(100);
+    let mut seen = 0u64;
+    let class = times.iter().position(|count| {
+        seen = seen.saturating_add(*count);
+        all != 0 && seen >= wanted
+    })?;
+    wait_class_ends(class)
 }
 
 /// One completion queue.
@@ -187,6 +211,11 @@ fn waits(fields: &mut Map<String, Value>) -> Waits {
         waits_slept: number(fields, "waits_slept"),
         waited_us: number(fields, "waited_us"),
         waiting: number(fields, "waiting"),
+        wait_times: {
+            let listed = fields.remove("wait_times");
+            let listed = listed.as_ref().and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            core::array::from_fn(|class| listed.get(class).and_then(Value::as_u64).unwrap_or(0))
+        },
     }
 }
 
@@ -238,14 +267,20 @@ mod tests {
                 "wires":"shm+udp","udp":"10.0.0.1:4791",
                 "links":[{"link":"0.1","peer_pid":9,"wire":"shm","mapped":true,"segments_mapped":3},{"link":"0.2","wire":"udp","why":"far","address":"10.0.0.2:5","resent":4}],
                 "vis":[{"vi":"0.1","state":"connected","link":null,"peer_pid":9,"reliability":"delivery","sent":5,"sent_bytes":40,"direct":2,"newer":1e3,
-                "waits":6,"waits_slept":4,"waited_us":900,"waiting":1}],"vis_left_out":2,"cqs":[{"cq":"0.3","entries":2,"waits":8},7],"cqs_left_out":3}"#,
+                "waits":6,"waits_slept":4,"waited_us":900,"wait_times":[0,4,-1,2],"waiting":1}],"vis_left_out":2,"cqs":[{"cq":"0.3","entries":2,"waits":8},7],"cqs_left_out":3}"#,
         )
         .unwrap();
         assert_eq!((nic.pid, nic.program.as_str(), nic.mode.as_str(), nic.uptime_ms, nic.vis_left_out), (41, "kv", "guarded", 1500, 2));
         assert_eq!(nic.others, BTreeMap::from([("sleeps".to_owned(), 7)]));
         assert_eq!((nic.wires.as_str(), nic.udp.as_str(), nic.links[0].others["mapped"], nic.links[0].address.as_str()), ("shm+udp", "10.0.0.1:4791", 1, ""));
         assert_eq!((nic.links[1].why.as_str(), nic.links[1].address.as_str(), nic.links[1].others["resent"]), ("far", "10.0.0.2:5", 4));
-        assert_eq!(nic.vis[0].waits, Waits { waits: 6, waits_slept: 4, waited_us: 900, waiting: 1 });
+        let mut wait_times = [0; WAIT_CLASSES];
+        (wait_times[1], wait_times[3]) = (4, 2);
+        assert_eq!(nic.vis[0].waits, Waits { waits: 6, waits_slept: 4, waited_us: 900, waiting: 1, wait_times });
+        assert_eq!([0, 50, 67, 100].map(|percent| percentile(&wait_times, percent)), [Some(256), Some(512), Some(2048), Some(2048)]);
+        assert_eq!((percentile(&[0; WAIT_CLASSES], 50), percentile(&[u64::MAX; WAIT_CLASSES], 100)), (None, Some(256)));
+        wait_times[WAIT_CLASSES - 1] = 1;
+        assert_eq!(percentile(&wait_times, 99), None);
         assert_eq!((nic.cqs.len(), nic.cqs[0].cq.as_str(), nic.cqs[0].waits.waits, nic.cqs[0].others["entries"], nic.cqs_left_out), (1, "0.3", 8, 2, 3));
         assert_eq!((nic.vis[0].sent, nic.vis[0].link.as_str(), nic.vis[0].others["direct"], nic.vis[0].others["newer"]), (5, "", 2, 1000));
     }

@@ -178,7 +178,7 @@ fn counters(counters: &ViCounters) -> [(&'static str, u64); 9] {
 }
 
 fn wait_counters(waits: &WaitCounters) -> [(&'static str, u64); 3] {
-    let WaitCounters { count, slept, ns } = *waits;
+    let WaitCounters { count, slept, ns, times: _ } = *waits;
     [("waits", count), ("waits_slept", slept), ("waited_us", ns / 1000)]
 }
 
@@ -275,6 +275,7 @@ impl ViFigures {
         for (name, value) in counters(&self.counters).into_iter().chain(wait_counters(&self.waits)) {
             write!(out, ",\"{name}\":{value}")?;
         }
+        write_times(out, &self.waits)?;
         write!(out, ",\"waiting\":{},\"posted_sends\":{},\"posted_receives\":{}}}", self.waiting, self.posted_sends, self.posted_receives)
     }
 }
@@ -285,8 +286,19 @@ impl CqFigures {
         for (name, value) in wait_counters(&self.waits) {
             write!(out, ",\"{name}\":{value}")?;
         }
+        write_times(out, &self.waits)?;
         write!(out, ",\"waiting\":{}}}", self.waiting)
     }
+}
+
+/// The classes of times up to the last that has any.
+fn write_times(out: &mut String, waits: &WaitCounters) -> core::fmt::Result {
+    let Some(last) = waits.times.iter().rposition(|count| *count != 0) else { return Ok(()) };
+    for (at, count) in waits.times[..=last].iter().enumerate() {
+        write!(out, "{}{count}", if at == 0 { ",\"wait_times\":[" } else { "," })?;
+    }
+    out.push(']');
+    Ok(())
 }
 
 fn state_name(state: ViState) -> &'static str {

@@ -116,9 +116,9 @@ fn count_polled(counted: &mut Waits, target: Target, began: Instant, now: Instan
     let Some(waits) = counted.at(target) else { return };
     waits.count += 1;
     if now != began {
-        waits.ns += now.since(began).0;
+        waits.time(now.since(began), 1);
     } else if waits.count.is_multiple_of(WAITS_PER_TIMED) {
-        waits.ns += clock().since(began).0 * WAITS_PER_TIMED;
+        waits.time(clock().since(began), WAITS_PER_TIMED);
     }
 }
 
@@ -313,7 +313,7 @@ impl<'a> Place<'a> {
         if let Some(waits) = core.waiters.counted.at(self.target) {
             waits.count += 1;
             waits.slept += u64::from(self.slept);
-            waits.ns += self.now.since(self.began).0;
+            waits.time(self.now.since(self.began), 1);
         }
         core.waiters.keep_bell(waiter.bell);
         core.note_sleepers();

@@ -6,6 +6,7 @@
 
 use super::target::Target;
 use crate::handle::Handle;
+use crate::time::Duration;
 
 /// Calls that had to wait for something: those that found it at once are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,23 @@ pub(super) struct WaitCounters {
     /// How long all of them took, nanoseconds. Of waits that were over within some looks one in a
     /// few is timed, and stands for the others.
     pub ns: u64,
+    /// How many took how long: less than 2^([`CLASS_FIRST`] + n) nanoseconds and not less than half
+    /// of that, for the class n; the last has all that are longer.
+    pub times: [u64; CLASSES],
+}
+
+/// Classes of times.
+pub(super) const CLASSES: usize = 24;
+/// The first class has less than 256 ns.
+pub(super) const CLASS_FIRST: u32 = 8;
+
+impl WaitCounters {
+    /// Counts the time of so many waits.
+    pub(super) fn time(&mut self, each: Duration, waits: u64) {
+        self.ns += each.0 * waits;
+        let class = (u64::BITS - each.0.leading_zeros()).saturating_sub(CLASS_FIRST) as usize;
+        self.times[class.min(CLASSES - 1)] += waits;
+    }
 }
 
 /// Counters by the index of a handle, each with the handle that it belongs to: places are used
@@ -72,6 +90,16 @@ impl Waits {
 mod tests {
     use super::*;
     use crate::handles::ViHandle;
+
+    #[test]
+    fn classes_of_times() {
+        let mut waits = WaitCounters::default();
+        for (ns, count) in [(0, 1), (255, 1), (256, 2), (511, 2), (512, 3), (1 << 30, 4), (u64::MAX >> 4, 5)] {
+            waits.time(Duration(ns), count);
+        }
+        assert_eq!((&waits.times[..3], &waits.times[22..]), (&[2, 4, 3][..], &[0, 9][..]));
+        assert_eq!(waits.times.iter().sum::<u64>(), 18);
+    }
 
     #[test]
     fn a_place_used_again_begins_at_nothing() {
