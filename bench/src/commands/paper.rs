@@ -27,7 +27,7 @@ Examples:
   bellwire paper 000 --html 000.html             the same with figures, as one file
   bellwire paper 000 --quick --json -            a look at what is measured
   bellwire paper 001 --csv 001.csv               the ladder; each number as a line
-  bellwire paper 004 --rounds 5                  some ten seconds for each round
+  bellwire paper 004 --rounds 5                  half a minute for each round
 
 Environment:
   BELLWIRE_VIPL   path of libvipl.so, unless --lib is given
