@@ -24,7 +24,7 @@ executed() { # name
 }
 build with ""
 build without "--cfg bellwire_unprobed"
-left=$(objdump -d -C --no-show-raw-insn "$target/with/release/examples/cost" | grep -cE 'bellwire_am::probe|Probe>::mark')
+left=$(objdump -d -C --no-show-raw-insn "$target/with/release/examples/cost" | grep -cE 'bellwire_(am|trace)::probe|Probe<.*>::mark')
 with=$(executed with) without=$(executed without)
 case $with$without in '' | *[!0-9]*) echo "FAILED: instructions executed: \"$with\", \"$without\""; exit 1 ;; esac
 if [ "$without" -lt 10000000 ]; then echo "FAILED: only $without instructions were executed"; exit 1; fi

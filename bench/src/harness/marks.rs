@@ -29,7 +29,7 @@ const _: () = assert!(RETURNED < STEPS);
 static SUMS: [AtomicU64; STEPS] = [const { AtomicU64::new(0) }; STEPS];
 
 /// Who marks steps, or does not: of the layer's messages too.
-pub trait Watch: Probe {
+pub trait Watch: Probe<Stage> {
     /// A step is over.
     fn step(number: usize);
 }
@@ -55,12 +55,12 @@ impl Watch for Watched {
     }
 }
 
-impl Probe for Unwatched {
+impl Probe<Stage> for Unwatched {
     #[inline(always)]
     fn mark(_: Stage) {}
 }
 
-impl Probe for Watched {
+impl Probe<Stage> for Watched {
     #[inline(always)]
     fn mark(stage: Stage) {
         Self::step(stage as usize);

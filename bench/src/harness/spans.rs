@@ -42,7 +42,7 @@ static IS_DUE: Due = Due(AtomicBool::new(false));
 static COUNTS: [AtomicU64; SPANS] = [const { AtomicU64::new(0) }; SPANS];
 
 /// A watcher that marks, or does not: of the layer's calls too.
-pub trait Watch: Probe + 'static {
+pub trait Watch: Probe<Stage> + 'static {
     /// Which of the watchers it is.
     const NUMBER: u8;
     /// The work since the mark before is over.
@@ -103,19 +103,19 @@ impl Watch for Counted {
     }
 }
 
-impl Probe for Unwatched {
+impl Probe<Stage> for Unwatched {
     #[inline(always)]
     fn mark(_: Stage) {}
 }
 
-impl Probe for Sampled {
+impl Probe<Stage> for Sampled {
     #[inline(always)]
     fn mark(stage: Stage) {
         Self::step(stage as usize);
     }
 }
 
-impl Probe for Counted {
+impl Probe<Stage> for Counted {
     #[inline(always)]
     fn mark(stage: Stage) {
         Self::step(stage as usize);

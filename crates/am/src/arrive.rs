@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::header::{HEAD_WORDS_MAX, Head, Kind, SEGMENTS_AHEAD, of_bulk_word, parse, parse_short_line};
 use crate::name::{Ask, EndpointId, Name};
 use crate::payload::Place;
-use crate::probe::{Probe, mark};
+use crate::probe::{Probe, Stage, mark};
 use crate::status::{Departed, Operation, Returned, Status};
 use crate::tables::lies_within;
 use bellwire_peer::Event;
@@ -78,7 +78,7 @@ pub(crate) enum Step<H> {
 impl<H> Core<H> {
     /// One look: sends what waits, takes the next thing.
     #[inline]
-    pub(crate) fn step<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>) -> Step<H> {
+    pub(crate) fn step<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>) -> Step<H> {
         if !self.unsent.is_empty() {
             self.send_waiting(engine);
         }
@@ -128,7 +128,7 @@ impl<H> Core<H> {
         Step::Moved
     }
 
-    fn long_message<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
+    fn long_message<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>, context: u64, place: Place) -> Step<H> {
         let mut words = [0; HEAD_WORDS_MAX];
         place.words(&mut words);
         self.message::<W, P>(engine, context, &words, Arriving::There(place))
@@ -151,7 +151,7 @@ impl<H> Core<H> {
     }
 
     #[inline(always)]
-    fn message<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
+    fn message<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], place: Arriving<'_>) -> Step<H> {
         mark!(P, Taken);
         let id = ConnectionId::from_raw(context as u32);
         let mut delivery = self.spare.take().unwrap_or_else(|| Box::new(Delivery::empty()));
@@ -224,7 +224,7 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn request_arrived<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
+    fn request_arrived<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);
@@ -260,7 +260,7 @@ impl<H> Core<H> {
     }
 
     #[inline]
-    fn reply_arrived<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
+    fn reply_arrived<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>, id: ConnectionId, mut delivery: Box<Delivery>) -> Step<H> {
         let Some(connection) = self.connections.get_mut(id) else { return Step::Moved };
         connection.segments_left = SEGMENTS_AHEAD;
         (delivery.connection, delivery.endpoint, delivery.tag, delivery.source) = (id, connection.endpoint, connection.tag, connection.peer);

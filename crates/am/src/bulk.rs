@@ -12,7 +12,7 @@ use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Head, HeadBytes, Kind, bul
 use crate::life::finish_write;
 use crate::name::EndpointId;
 use crate::payload::NO_DATA;
-use crate::probe::{Off, Probe, mark};
+use crate::probe::{Off, Probe, Stage, mark};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
 use crate::tables::lies_within;
@@ -105,7 +105,7 @@ fn rest<W: Wire>(engine: &mut Engine<W>, ptag: PtagHandle, source: &Source<'_>, 
 
 impl<H> Core<H> {
     /// Sends a bulk request, or a part of it: see [`Sent`].
-    pub(crate) fn request_bulk<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, r: &Bulk<'_>, written: &mut Written) -> Result<Sent, Error> {
+    pub(crate) fn request_bulk<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>, r: &Bulk<'_>, written: &mut Written) -> Result<Sent, Error> {
         mark!(P, Entered);
         let length = r.source.length;
         if r.args.len() > ARGS_MAX || r.handler == 0 || length > BULK_BYTES_MAX {

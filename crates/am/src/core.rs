@@ -16,7 +16,7 @@ use crate::endpoint::{Endpoint, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::{EndpointId, Name};
 use crate::payload::{Data, NO_DATA};
-use crate::probe::{Probe, mark};
+use crate::probe::{Probe, Stage, mark};
 use crate::region::Region;
 use crate::status::{Departed, Error, Operation, Returned, Status};
 use crate::tables::Slot;
@@ -154,7 +154,7 @@ impl<H> Core<H> {
 
     /// Sends a short or medium request, or says that it has to wait.
     #[inline]
-    pub(crate) fn request<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
+    pub(crate) fn request<W: Wire, P: Probe<Stage>>(&mut self, engine: &mut Engine<W>, request: &Request<'_>) -> Result<Sent, Error> {
         mark!(P, Entered);
         let payload = request.medium.unwrap_or(NO_DATA);
         if request.args.len() > ARGS_MAX || request.handler == 0 || payload.1 > MEDIUM_BYTES_MAX {

@@ -6,7 +6,7 @@ use crate::connection::{Connection, ConnectionId, Out, State};
 use crate::core::Core;
 use crate::header::{Answer, HeadBytes, Kind};
 use crate::payload::{Data, NO_DATA};
-use crate::probe::{Off, Probe, mark};
+use crate::probe::{Off, Probe, Stage, mark};
 use crate::status::Error;
 use bellwire_memory::bytes;
 use bellwire_peer::{Death, Put};
@@ -100,7 +100,13 @@ impl<H> Core<H> {
     /// Sends a message that needs no credit: of a server, or of a segment; one that cannot leave
     /// waits, in order. It tells of all that was handled.
     #[inline]
-    pub(crate) fn answer<W: Wire, P: Probe>(&mut self, engine: &mut Engine<W>, id: ConnectionId, answer: &Answer<'_>, payload: Data) -> Result<(), Error> {
+    pub(crate) fn answer<W: Wire, P: Probe<Stage>>(
+        &mut self,
+        engine: &mut Engine<W>,
+        id: ConnectionId,
+        answer: &Answer<'_>,
+        payload: Data,
+    ) -> Result<(), Error> {
         mark!(P, ReplyEntered);
         let Some(connection) = self.connections.get_mut(id).filter(|c| c.state == State::Open) else { return Err(Error::NotSent) };
         connection.credits.has_told();

@@ -7,7 +7,7 @@ use crate::header::{ARGS_MAX, Answer, BULK_BYTES_MAX, Kind, MEDIUM_BYTES_MAX};
 use crate::name::{EndpointId, Name};
 use crate::objects::{Handler, Message};
 use crate::payload::{Data, NO_DATA, Payload};
-use crate::probe::{Off, Probe, mark};
+use crate::probe::{Off, Probe, Stage, mark};
 use crate::region::Region;
 use crate::status::Error;
 use bellwire_via::Engine;
@@ -134,7 +134,7 @@ impl Message<'_> {
     }
 
     #[inline]
-    pub(crate) fn send<P: Probe>(&mut self, kind: Kind, handler: u8, payload: Data, args: &[i32]) -> Result<(), Error> {
+    pub(crate) fn send<P: Probe<Stage>>(&mut self, kind: Kind, handler: u8, payload: Data, args: &[i32]) -> Result<(), Error> {
         if !self.may_reply(handler, args) || payload.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
@@ -145,7 +145,7 @@ impl Message<'_> {
 
     /// Has `send` answer the request, which counts as handled then.
     #[inline]
-    fn answer<P: Probe>(
+    fn answer<P: Probe<Stage>>(
         &mut self,
         size: usize,
         bytes: usize,
@@ -178,7 +178,7 @@ impl Message<'_> {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn reply_probed<P: Probe>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
+    pub fn reply_probed<P: Probe<Stage>>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
         self.send::<P>(Kind::ReplyShort, handler, NO_DATA, args)
     }
 }

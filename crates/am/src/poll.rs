@@ -8,7 +8,7 @@ use crate::delivery::Delivery;
 use crate::name::EndpointId;
 use crate::objects::{Bundle, Handler, Message};
 use crate::payload::Place;
-use crate::probe::{Off, Probe, mark};
+use crate::probe::{Off, Probe, Stage, mark};
 use crate::status::{Departed, Error, Returned};
 use bellwire_memory::atomic::Ordering;
 use bellwire_memory::token::{Held, thread_id};
@@ -31,7 +31,7 @@ impl Bundle {
     }
 
     #[inline]
-    pub(crate) fn poll_any<P: Probe>(&self) -> Result<usize, Error> {
+    pub(crate) fn poll_any<P: Probe<Stage>>(&self) -> Result<usize, Error> {
         let mut guard = self.core();
         let core = &mut *guard;
         if core.running != 0 {
@@ -81,7 +81,7 @@ impl Bundle {
     }
 
     #[inline]
-    fn run<P: Probe>(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
+    fn run<P: Probe<Stage>>(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
         core.running = thread_id();
         drop(core);
         let mut turn = Turn { bundle: self, delivery: Some(delivery), handler: Some(handler) };
@@ -256,7 +256,7 @@ impl Bundle {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn poll_probed<P: Probe>(&self) -> Result<usize, Error> {
+    pub fn poll_probed<P: Probe<Stage>>(&self) -> Result<usize, Error> {
         self.poll_any::<P>()
     }
 }

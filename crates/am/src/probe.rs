@@ -9,6 +9,8 @@
 //! message that goes the usual way, and not by polls that find nothing, so that looking for
 //! messages is as fast with probes as without.
 
+pub use bellwire_trace::probe::{Off, Probe};
+
 /// A step of a message's way that is over, in the order of a request and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -56,21 +58,6 @@ pub enum Stage {
 impl Stage {
     /// How many there are.
     pub const COUNT: usize = Self::ReplyNoted as usize + 1;
-}
-
-/// A watcher that hears of each step.
-pub trait Probe {
-    /// This step is over now.
-    fn mark(stage: Stage);
-}
-
-/// Nobody.
-#[derive(Clone, Copy, Debug)]
-pub enum Off {}
-
-impl Probe for Off {
-    #[inline(always)]
-    fn mark(_: Stage) {}
 }
 
 /// Says that a step is over. With `--cfg bellwire_unprobed` there is nothing in its place, for the

@@ -6,7 +6,7 @@ use crate::connection::{ConnectionId, Record};
 use crate::core::{Core, Request, Sent};
 use crate::name::EndpointId;
 use crate::objects::{Bundle, Handler};
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 use crate::region::Region;
 use crate::status::{Error, Operation, Status};
 use bellwire_memory::token::{Held, thread_id};
@@ -160,7 +160,7 @@ impl Bundle {
     }
 
     #[inline]
-    pub(crate) fn send<P: Probe>(&self, request: &Request<'_>) -> Result<(), Error> {
+    pub(crate) fn send<P: Probe<Stage>>(&self, request: &Request<'_>) -> Result<(), Error> {
         let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request::<_, P>(engine, request);
         if self.attempt(&mut attempt)? == Sent::Yes {
             return Ok(());
@@ -270,7 +270,7 @@ impl Bundle {
 
     /// Sends a bulk request: waiting until it can leave, if `may_wait`, and until its memory is not
     /// read any more, if `until_read`.
-    pub(crate) fn send_bulk<P: Probe>(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
+    pub(crate) fn send_bulk<P: Probe<Stage>>(&self, bulk: &Bulk<'_>, may_wait: bool, until_read: bool) -> Result<(), Error> {
         let mut written = Written::default();
         let mut attempt = |core: &mut Core<Handler>, engine: &mut Engine<HostWire>| core.request_bulk::<_, P>(engine, bulk, &mut written);
         let record = || bulk.record().unwrap_or_default();
@@ -324,7 +324,7 @@ impl Bundle {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn request_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+    pub fn request_probed<P: Probe<Stage>>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
         self.send::<P>(&Request { endpoint, index, handler, args, medium: None })
     }
 
@@ -333,7 +333,7 @@ impl Bundle {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn request_medium_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
+    pub fn request_medium_probed<P: Probe<Stage>>(&self, endpoint: EndpointId, index: u32, handler: u8, payload: &[u8], args: &[i32]) -> Result<(), Error> {
         self.send::<P>(&Request { endpoint, index, handler, args, medium: Some((payload.as_ptr(), payload.len())) })
     }
 
@@ -341,7 +341,7 @@ impl Bundle {
     ///
     /// # Errors
     /// As there.
-    pub fn request_bulk_from_probed<P: Probe>(
+    pub fn request_bulk_from_probed<P: Probe<Stage>>(
         &self,
         endpoint: EndpointId,
         index: u32,

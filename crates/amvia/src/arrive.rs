@@ -39,7 +39,7 @@ impl<H> Core<H> {
     /// One look: retires a send, takes the next thing that has come. Handlers of requests run only
     /// if `may_serve`.
     #[inline]
-    pub(crate) fn step<P: Probe>(&mut self, may_serve: bool) -> Result<Step<H>, Error> {
+    pub(crate) fn step<P: Probe<Stage>>(&mut self, may_serve: bool) -> Result<Step<H>, Error> {
         if !self.waiting.is_empty() {
             self.send_waiting();
         }
@@ -84,7 +84,7 @@ impl<H> Core<H> {
 
     /// The VI of the next completed receive, and which of the queues it came by.
     #[inline]
-    fn next_receive<P: Probe>(&mut self) -> Result<Option<(Handle, usize)>, Error> {
+    fn next_receive<P: Probe<Stage>>(&mut self) -> Result<Option<(Handle, usize)>, Error> {
         if let Some(found) = self.noticed.pop_front() {
             return Ok(Some(found));
         }
@@ -114,7 +114,7 @@ impl<H> Core<H> {
         Ok(!(self.noticed.is_empty() && self.ready.is_empty() && self.requests.is_empty() && self.returns.is_empty() && self.departures.is_empty()))
     }
 
-    fn arrive<P: Probe>(&mut self, (vi, queue): (Handle, usize)) -> Arrival<H> {
+    fn arrive<P: Probe<Stage>>(&mut self, (vi, queue): (Handle, usize)) -> Arrival<H> {
         let Some((id, at)) = self.vis.get(&vi).copied() else {
             if self.shares
                 && let Some(queues) = self.queues.get(queue)
@@ -196,7 +196,7 @@ impl<H> Core<H> {
     }
 
     /// A request, or the answer to one of this side.
-    fn sort<P: Probe>(&mut self, mut delivery: Delivery) -> Arrival<H> {
+    fn sort<P: Probe<Stage>>(&mut self, mut delivery: Delivery) -> Arrival<H> {
         let (id, slot) = (delivery.map, delivery.head.slot);
         if delivery.head.kind.is_request() {
             return Arrival::Request(delivery);
@@ -209,7 +209,7 @@ impl<H> Core<H> {
     }
 
     /// The answer to a request of this side.
-    fn answered<P: Probe>(&mut self, mut delivery: Delivery, mut record: Record) -> Arrival<H> {
+    fn answered<P: Probe<Stage>>(&mut self, mut delivery: Delivery, mut record: Record) -> Arrival<H> {
         let (id, head) = (delivery.map, delivery.head);
         match head.kind {
             // It has said that it holds the reply.
@@ -348,7 +348,7 @@ impl<H> Core<H> {
     }
 
     /// A request whose turn it is.
-    fn serve<P: Probe>(&mut self, mut delivery: Delivery) -> Step<H> {
+    fn serve<P: Probe<Stage>>(&mut self, mut delivery: Delivery) -> Step<H> {
         P::mark(Stage::Sorted);
         let head = delivery.head;
         // A message that is not accepted leaves the segment as it is.
@@ -429,7 +429,7 @@ impl<H> Core<H> {
 
     /// As [`done_with`](Self::done_with).
     #[inline]
-    pub(crate) fn done_with_probed<P: Probe>(&mut self, delivery: &Delivery) {
+    pub(crate) fn done_with_probed<P: Probe<Stage>>(&mut self, delivery: &Delivery) {
         if let Some(receive) = delivery.receive
             && let Some(lane) = self.maps.get_mut(&delivery.map).and_then(|m| m.lanes.get_mut(delivery.lane))
         {

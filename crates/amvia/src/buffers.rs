@@ -18,7 +18,7 @@
 use crate::carrying::{CONTROL, Data, Slot, Taken, Target, Write, send_of, write_of};
 use crate::head::Head;
 use crate::mapping::Shape;
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::vi::{Memory, Vi};
@@ -70,14 +70,14 @@ impl Buffers {
     }
 
     /// Posts a receive buffer.
-    pub(crate) fn recycle<P: Probe>(&self, vi: &Vi, receive: usize) {
+    pub(crate) fn recycle<P: Probe<Stage>>(&self, vi: &Vi, receive: usize) {
         let segment = vi.segment(self.buffer(vi, self.sends() + receive), self.bytes);
         // SAFETY: L2: it is not posted; its buffer is the library's from now on.
         unsafe { vi.post_receive::<P>(receive, send_of(segment)) };
     }
 
     #[inline]
-    pub(crate) fn take<P: Probe>(&self, vi: &Vi) -> Taken {
+    pub(crate) fn take<P: Probe<Stage>>(&self, vi: &Vi) -> Taken {
         match vi.take_receive::<P>() {
             None => Taken::Nothing,
             Some(None) => Taken::Ended,
@@ -108,7 +108,7 @@ impl Buffers {
     /// # Safety
     /// `payload` is readable, and there is room for it behind the head.
     #[inline]
-    pub(crate) unsafe fn post<P: Probe>(&mut self, vi: &mut Vi, buffer: u16, head: &Head, payload: Data) {
+    pub(crate) unsafe fn post<P: Probe<Stage>>(&mut self, vi: &mut Vi, buffer: u16, head: &Head, payload: Data) {
         let (at, start) = (self.buffer(vi, usize::from(buffer)), head.start());
         let words = head.to_words();
         // SAFETY: L1, L2: a head has room in each buffer.

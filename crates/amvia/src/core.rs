@@ -155,7 +155,7 @@ impl<H> Core<H> {
     }
 
     /// Sends a request, or says that it has to wait.
-    pub(crate) fn request<P: Probe>(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
+    pub(crate) fn request<P: Probe<Stage>>(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
         let (kind, _, size) = request.what.kind();
         let (_, length, offset) = request.what.extent();
         let most = if kind == Kind::Medium { MEDIUM_BYTES_MAX } else { BULK_BYTES_MAX };
@@ -246,7 +246,7 @@ impl<H> Core<H> {
 
     /// The first use of an entry: there is a MAP object with that peer, or one is to be connected.
     #[cold]
-    fn find_map<P: Probe>(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn find_map<P: Probe<Stage>>(&mut self, request: &Request<'_>) -> Result<Sent, Error> {
         let shared = Arc::clone(&self.shared);
         let endpoint = self.endpoints.get_mut(&request.endpoint).ok_or(Error::BadArgument)?;
         let Some(Some(translation)) = endpoint.translations.get_mut(request.index) else { return Err(Error::BadArgument) };
@@ -297,7 +297,7 @@ impl<H> Core<H> {
     /// call that gave it (`Data`), and no longer than a buffer has room, which callers have
     /// checked.
     #[inline]
-    pub(crate) fn post<P: Probe>(&mut self, id: u32, lane: usize, buffer: u16, head: &Head, payload: Data) -> Sent {
+    pub(crate) fn post<P: Probe<Stage>>(&mut self, id: u32, lane: usize, buffer: u16, head: &Head, payload: Data) -> Sent {
         if let Some(map) = self.maps.get_mut(&id)
             && let Some(lane) = map.lanes.get_mut(lane)
         {
@@ -338,7 +338,7 @@ impl<H> Core<H> {
 
     /// Takes completed sends off the completion queues, at most so many of each.
     #[inline]
-    pub(crate) fn retire<P: Probe>(&mut self, most: usize) {
+    pub(crate) fn retire<P: Probe<Stage>>(&mut self, most: usize) {
         for at in 0..self.queues.len() {
             for _ in 0..most {
                 let queues = &self.queues[at];
@@ -366,7 +366,7 @@ impl<H> Core<H> {
     }
 
     /// As [`answer`](Self::answer).
-    pub(crate) fn answer_probed<P: Probe>(&mut self, (id, at): (u32, usize), head: Head, payload: Data, bulk: Option<(Bulk, u32)>) -> bool {
+    pub(crate) fn answer_probed<P: Probe<Stage>>(&mut self, (id, at): (u32, usize), head: Head, payload: Data, bulk: Option<(Bulk, u32)>) -> bool {
         let is_open = |core: &Self| core.maps.get(&id).is_some_and(|m| m.state == State::Open && at < m.lanes.len());
         if !is_open(self) {
             return false;
@@ -464,7 +464,7 @@ impl<H> Core<H> {
 }
 
 /// An answer leaves in a buffer that is its own.
-fn leave<P: Probe>(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bulk: Option<(Bulk, u32)>) {
+fn leave<P: Probe<Stage>>(map: &mut Map, lane: usize, buffer: u16, head: &Head, payload: Data, bulk: Option<(Bulk, u32)>) {
     let segment = map.peer_segment;
     let head = &Head { told: map.told, ..*head };
     let Some(lane) = map.lanes.get_mut(lane) else { return };

@@ -66,7 +66,7 @@ impl Lane {
 
     /// The next thing that has come.
     #[inline]
-    pub(crate) fn take<P: Probe>(&mut self) -> Taken {
+    pub(crate) fn take<P: Probe<Stage>>(&mut self) -> Taken {
         match &mut self.way {
             Way::Buffers(way) => way.take::<P>(&self.vi),
             Way::Written(way) => way.take(&mut self.vi),
@@ -84,7 +84,7 @@ impl Lane {
 
     /// A message is no longer read: another one may take its place.
     #[inline]
-    pub(crate) fn recycle<P: Probe>(&mut self, receive: usize) {
+    pub(crate) fn recycle<P: Probe<Stage>>(&mut self, receive: usize) {
         match &mut self.way {
             Way::Buffers(way) => way.recycle::<P>(&self.vi, receive),
             Way::Written(way) => way.recycle(&mut self.vi, receive),
@@ -130,7 +130,7 @@ impl Lane {
     /// # Safety
     /// `payload` is readable, and there is room for the message.
     #[inline]
-    pub(crate) unsafe fn post<P: Probe>(&mut self, buffer: u16, head: &Head, payload: Data) {
+    pub(crate) unsafe fn post<P: Probe<Stage>>(&mut self, buffer: u16, head: &Head, payload: Data) {
         match &mut self.way {
             // SAFETY: the caller's promise.
             Way::Buffers(way) => unsafe { way.post::<P>(&mut self.vi, buffer, head, payload) },
@@ -154,7 +154,7 @@ impl Lane {
 
     /// Takes one completed send off the VI's queue.
     #[inline]
-    pub(crate) fn retire_one<P: Probe>(&mut self) -> bool {
+    pub(crate) fn retire_one<P: Probe<Stage>>(&mut self) -> bool {
         let Some(at) = self.vi.take_send::<P>() else { return false };
         let write = match &mut self.way {
             Way::Buffers(way) => way.retired(at),

@@ -7,7 +7,7 @@ use crate::head::{Head, Kind};
 use crate::map::{Bulk, State};
 use crate::name::Name;
 use crate::objects::{Handler, Message};
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 use bellwire_am::tables::lies_within;
 use bellwire_am::{ARGS_MAX, BULK_BYTES_MAX, EndpointId, Error, MEDIUM_BYTES_MAX};
 use bellwire_memory::bytes;
@@ -68,7 +68,7 @@ impl Message<'_> {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn reply_probed<P: Probe>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
+    pub fn reply_probed<P: Probe<Stage>>(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
         self.send::<P>(Kind::ReplyShort, handler, NO_DATA, args)
     }
 
@@ -133,7 +133,7 @@ impl Message<'_> {
         !self.delivery.has_replied && self.delivery.head.kind.is_request() && handler != 0 && args.len() <= ARGS_MAX
     }
 
-    fn send<P: Probe>(&mut self, kind: Kind, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
+    fn send<P: Probe<Stage>>(&mut self, kind: Kind, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
         if !self.may_reply(handler, args) || data.1 > MEDIUM_BYTES_MAX {
             return Err(Error::BadArgument);
         }
@@ -144,7 +144,7 @@ impl Message<'_> {
 
     /// Replies on the VI of the request. A reply that is too long for it is held until the
     /// requester fetches it.
-    fn reply_in_messages<P: Probe>(&mut self, mut core: Held<'_, Core<Handler>>, head: Head, data: Data, size: usize) -> Result<(), Error> {
+    fn reply_in_messages<P: Probe<Stage>>(&mut self, mut core: Held<'_, Core<Handler>>, head: Head, data: Data, size: usize) -> Result<(), Error> {
         let at = (self.delivery.map, self.delivery.lane);
         let room = core.maps.get(&at.0).and_then(|m| m.lanes.get(at.1)).map_or(usize::MAX, |lane| lane.bytes);
         let has_left = if head.start() + data.1 <= room { core.answer_probed::<P>(at, head, data, None) } else { core.hold(at, &head, data) };

@@ -38,13 +38,13 @@ impl Bundle {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn poll_probed<P: Probe>(&self) -> Result<usize, Error> {
+    pub fn poll_probed<P: Probe<Stage>>(&self) -> Result<usize, Error> {
         self.poll_for::<P>(true)
     }
 
     /// As [`poll`](Self::poll); handlers of requests run only if `may_serve`, else they are queued.
     #[inline]
-    pub(crate) fn poll_for<P: Probe>(&self, may_serve: bool) -> Result<usize, Error> {
+    pub(crate) fn poll_for<P: Probe<Stage>>(&self, may_serve: bool) -> Result<usize, Error> {
         let mut core = self.core();
         if core.running != 0 {
             let thread = core.running;
@@ -73,7 +73,7 @@ impl Bundle {
     }
 
     #[inline]
-    fn run<P: Probe>(&self, mut core: Held<'_, Core<Handler>>, delivery: Delivery, handler: Handler) {
+    fn run<P: Probe<Stage>>(&self, mut core: Held<'_, Core<Handler>>, delivery: Delivery, handler: Handler) {
         core.running = thread_id();
         drop(core);
         let mut turn = Turn { bundle: self, delivery, handler: Some(handler), _probe: PhantomData::<P> };
@@ -160,14 +160,14 @@ fn poll_beside(thread: usize) -> Result<usize, Error> {
 }
 
 /// While a handler of messages runs: whatever it does, it is put back and its message is handled.
-struct Turn<'a, P: Probe> {
+struct Turn<'a, P: Probe<Stage>> {
     bundle: &'a Bundle,
     delivery: Delivery,
     handler: Option<Handler>,
     _probe: PhantomData<P>,
 }
 
-impl<P: Probe> Drop for Turn<'_, P> {
+impl<P: Probe<Stage>> Drop for Turn<'_, P> {
     fn drop(&mut self) {
         let mut core = self.bundle.core();
         core.running = 0;

@@ -5,7 +5,7 @@ use crate::carrying::Data;
 use crate::connect;
 use crate::core::{Request, Sent, What};
 use crate::objects::Bundle;
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 use bellwire_am::{EndpointId, Error, Status};
 use bellwire_memory::token::thread_id;
 use std::time::Instant;
@@ -26,7 +26,7 @@ impl Bundle {
     /// # Errors
     /// As there.
     #[inline]
-    pub fn request_probed<P: Probe>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
+    pub fn request_probed<P: Probe<Stage>>(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
         self.send::<P>(&Request { endpoint: endpoint.raw(), index, handler, args, what: What::Short }).map(drop)
     }
 
@@ -103,7 +103,7 @@ impl Bundle {
 
     /// One attempt.
     #[inline]
-    fn attempt<P: Probe>(&self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn attempt<P: Probe<Stage>>(&self, request: &Request<'_>) -> Result<Sent, Error> {
         let mut core = self.core();
         if core.running != 0 && core.running == thread_id() {
             return Err(Error::BadArgument);
@@ -118,7 +118,7 @@ impl Bundle {
 
     /// Sends, polling while it has to wait, until the bundle's patience is over.
     #[inline]
-    fn send<P: Probe>(&self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn send<P: Probe<Stage>>(&self, request: &Request<'_>) -> Result<Sent, Error> {
         match self.attempt::<P>(request)? {
             Sent::Wait => self.send_later::<P>(request),
             sent => Ok(sent),
@@ -126,7 +126,7 @@ impl Bundle {
     }
 
     #[cold]
-    fn send_later<P: Probe>(&self, request: &Request<'_>) -> Result<Sent, Error> {
+    fn send_later<P: Probe<Stage>>(&self, request: &Request<'_>) -> Result<Sent, Error> {
         let mut core = self.core();
         if let Ok(endpoint) = core.endpoint_mut(request.endpoint) {
             endpoint.counters.stalls += 1;

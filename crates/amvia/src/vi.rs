@@ -109,7 +109,7 @@ impl Vi {
     /// # Safety
     /// The descriptor is not posted; what it names is the library's until it completes.
     #[inline]
-    pub(crate) unsafe fn post_send<P: Probe>(&mut self, at: usize, made: Descriptor) {
+    pub(crate) unsafe fn post_send<P: Probe<Stage>>(&mut self, at: usize, made: Descriptor) {
         debug_assert!(at < self.sends);
         let descriptor = self.descriptor(at);
         // SAFETY: I1, and the caller's promise.
@@ -127,7 +127,7 @@ impl Vi {
     ///
     /// # Safety
     /// As of [`post_send`](Self::post_send).
-    pub(crate) unsafe fn post_receive<P: Probe>(&self, at: usize, made: Descriptor) {
+    pub(crate) unsafe fn post_receive<P: Probe<Stage>>(&self, at: usize, made: Descriptor) {
         debug_assert!(at < self.receives);
         let descriptor = self.descriptor(self.sends + at);
         // SAFETY: I1, and the caller's promise.
@@ -140,7 +140,7 @@ impl Vi {
 
     /// The number of the next completed send.
     #[inline]
-    pub(crate) fn take_send<P: Probe>(&mut self) -> Option<usize> {
+    pub(crate) fn take_send<P: Probe<Stage>>(&mut self) -> Option<usize> {
         P::mark(Stage::SendFound);
         let done = self.shared.nic.send_done(self.handle);
         P::mark(Stage::SendDone);
@@ -152,7 +152,7 @@ impl Vi {
     /// The next completed receive: its number, and what the library has written into it.
     /// `Some(None)`: the connection has ended.
     #[inline]
-    pub(crate) fn take_receive<P: Probe>(&self) -> Option<Option<(usize, Descriptor)>> {
+    pub(crate) fn take_receive<P: Probe<Stage>>(&self) -> Option<Option<(usize, Descriptor)>> {
         P::mark(Stage::ReceiveFound);
         let done = self.shared.nic.receive_done(self.handle);
         P::mark(Stage::ReceiveDone);

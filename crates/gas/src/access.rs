@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::far::{self, Direction};
 use crate::layout;
 use crate::net::{Atomic, Net};
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 use crate::process::{Peer, PeerEntry, Process};
 use crate::window::Window;
 
@@ -155,7 +155,7 @@ impl Process {
     /// # Safety
     /// As there.
     #[inline]
-    pub unsafe fn get_probed<P: Probe>(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
+    pub unsafe fn get_probed<P: Probe<Stage>>(&self, to: *mut u8, pointer: u64, bytes: usize) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         match unsafe { self.copy(Direction::In, pointer, to, bytes)? } {
             // SAFETY: the caller's promise, which is C1 of the messages; G3 where it writes.

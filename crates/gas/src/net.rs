@@ -55,7 +55,7 @@ pub use self::memory::Atomic;
 pub(crate) use self::vi::version;
 use crate::call::Lock;
 use crate::error::{Death, Error, Trouble};
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 use crate::window::Window;
 
 /// Looks that find nothing before a call sleeps; sleeping begins with a spin of its own.
@@ -178,7 +178,7 @@ impl Net {
 
     /// As [`until`](Self::until), the steps of what comes marked.
     #[inline]
-    fn until_probed<P: Probe, R>(
+    fn until_probed<P: Probe<Stage>, R>(
         &self,
         is_rung: bool,
         mut attempt: impl FnMut(&mut Core, &mut Engine<HostWire>) -> Result<Option<R>, Error>,

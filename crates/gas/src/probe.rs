@@ -6,6 +6,8 @@
 //! probes no code is left. A probe marks the instant at which a step of the way is over: once for
 //! each get and its answer, and not by looks that find nothing.
 
+pub use bellwire_trace::probe::{Off, Probe};
+
 /// A step that is over, in the order in which a process passes them: the first four in the process
 /// that asks, the others in the one that is asked and then in the one that asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,19 +34,4 @@ pub enum Stage {
 impl Stage {
     /// How many there are.
     pub const COUNT: usize = Self::Left as usize + 1;
-}
-
-/// A watcher that hears of each step.
-pub trait Probe {
-    /// This step is over now.
-    fn mark(stage: Stage);
-}
-
-/// Nobody.
-#[derive(Clone, Copy, Debug)]
-pub enum Off {}
-
-impl Probe for Off {
-    #[inline(always)]
-    fn mark(_: Stage) {}
 }

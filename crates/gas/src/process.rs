@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::layout::{self, File, SYMMETRIC_BASE, WINDOW_END, WORD_MAX};
 use crate::net::{self, Net};
-use crate::probe::Probe;
+use crate::probe::{Probe, Stage};
 use crate::symmetric::Symmetric;
 use crate::window::{self, Range, Window};
 use crate::{far, fault, host};
@@ -231,7 +231,7 @@ impl Process {
     ///
     /// # Errors
     /// As there.
-    pub fn sync_probed<P: Probe>(&self) -> Result<(), Error> {
+    pub fn sync_probed<P: Probe<Stage>>(&self) -> Result<(), Error> {
         self.net.as_ref().map_or(Ok(()), |net| if net.is_by_vis() { net.sync_all() } else { net.sync_probed::<P>() })
     }
 
@@ -240,7 +240,7 @@ impl Process {
     ///
     /// # Errors
     /// As for [`sync`](Self::sync).
-    pub fn answer_probed<P: Probe>(&self, process: u32, gets: u32) -> Result<(), Error> {
+    pub fn answer_probed<P: Probe<Stage>>(&self, process: u32, gets: u32) -> Result<(), Error> {
         self.net.as_ref().map_or(Ok(()), |net| if net.is_by_vis() { net.vi_serve(gets) } else { net.answer_probed::<P>(process, gets) })
     }
 }

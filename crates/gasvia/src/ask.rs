@@ -42,7 +42,7 @@ impl<M: Memory> Core<M> {
     /// L4: `length` bytes at `to` are writable until they have come or [`Core::abandon`] was
     /// called.
     #[inline]
-    pub unsafe fn try_get<P: Probe>(&mut self, from: There, (to, length): (*mut u8, usize), done: &mut usize) -> Result<bool, Failure> {
+    pub unsafe fn try_get<P: Probe<Stage>>(&mut self, from: There, (to, length): (*mut u8, usize), done: &mut usize) -> Result<bool, Failure> {
         let at = self.version.lane_for(length);
         let kind = if length <= WORD_BYTES_MAX { Message::Get } else { Message::GetBulk };
         while *done < length {
@@ -76,7 +76,7 @@ impl<M: Memory> Core<M> {
     /// `length` bytes at `from` are readable during the call; lent memory until [`Core::lent`] is
     /// 0, or [`Core::end_with`] was called.
     #[inline]
-    pub unsafe fn try_send<P: Probe>(
+    pub unsafe fn try_send<P: Probe<Stage>>(
         &mut self,
         kind: Kind,
         to: There,
@@ -154,7 +154,7 @@ impl<M: Memory> Core<M> {
     ///
     /// # Errors
     /// As of [`try_get`](Self::try_get), of those that have not answered.
-    pub fn try_flush<P: Probe>(&mut self, of: Option<u32>, of_stores: bool) -> Result<bool, Failure> {
+    pub fn try_flush<P: Probe<Stage>>(&mut self, of: Option<u32>, of_stores: bool) -> Result<bool, Failure> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }

@@ -191,7 +191,7 @@ impl<M: Memory> Core<M> {
     /// # Errors
     /// [`Failure::Library`]. What else goes wrong is told to those who ask.
     #[inline]
-    pub fn poll<P: Probe>(&mut self) -> Result<bool, Failure> {
+    pub fn poll<P: Probe<Stage>>(&mut self) -> Result<bool, Failure> {
         P::mark(Stage::Entered);
         let is_retired = self.retire::<P>()?;
         P::mark(Stage::Turned);
@@ -217,7 +217,7 @@ impl<M: Memory> Core<M> {
 
     /// The VI whose next receive is taken: one with a buffer for a reply.
     #[inline]
-    fn next<P: Probe>(&mut self) -> Result<Option<(u32, u8)>, Failure> {
+    fn next<P: Probe<Stage>>(&mut self) -> Result<Option<(u32, u8)>, Failure> {
         let has_buffer = |peers: &[Peer], (rank, number): (u32, u8)| {
             // Of a VI that has ended the completions are only taken off.
             let peer = &peers[rank as usize];
@@ -238,7 +238,7 @@ impl<M: Memory> Core<M> {
     }
 
     #[inline]
-    fn retire<P: Probe>(&mut self) -> Result<bool, Failure> {
+    fn retire<P: Probe<Stage>>(&mut self) -> Result<bool, Failure> {
         let entry = self.nic.cq_done(self.sends).map_err(|e| Failure::Library("VipCQDone", e))?;
         P::mark(Stage::SendsLooked);
         let Some((rank, number)) = entry.and_then(|vi| self.vis.get(&vi).copied()) else { return Ok(false) };

@@ -150,7 +150,7 @@ impl Lane {
     /// # Safety
     /// L3 for what is gathered. `copied` bytes have room.
     #[inline]
-    pub(crate) unsafe fn post<P: Probe>(&mut self, head: Head, copied: usize, gathered: Option<Segment>, held: Held) -> bool {
+    pub(crate) unsafe fn post<P: Probe<Stage>>(&mut self, head: Head, copied: usize, gathered: Option<Segment>, held: Held) -> bool {
         let Some(slot) = self.free.pop() else { return false };
         let at = usize::from(slot);
         let (to, words) = (self.buffer(at), head.to_words());
@@ -188,7 +188,7 @@ impl Lane {
 
     /// Takes a completed send off the VI's queue.
     #[inline]
-    pub(crate) fn retire<P: Probe>(&mut self) -> Option<Retired> {
+    pub(crate) fn retire<P: Probe<Stage>>(&mut self) -> Option<Retired> {
         let (descriptor, _) = self.nic.send_done(self.vi)?;
         P::mark(Stage::SendDone);
         let at = descriptor.addr().wrapping_sub(self.base.addr()) / DESCRIPTOR_BYTES;
@@ -205,7 +205,7 @@ impl Lane {
     /// A completed receive: its number, the head's words, where its data lies, and the message's
     /// bytes. `Some(None)`: the connection has ended.
     #[inline]
-    pub(crate) fn take<P: Probe>(&self) -> Option<Option<Taken>> {
+    pub(crate) fn take<P: Probe<Stage>>(&self) -> Option<Option<Taken>> {
         let (descriptor, is_well) = self.nic.receive_done(self.vi)?;
         P::mark(Stage::ReceiveDone);
         let at = descriptor.addr().wrapping_sub(self.base.addr()) / DESCRIPTOR_BYTES;
@@ -223,7 +223,7 @@ impl Lane {
 
     /// Posts a receive, whose message is done.
     #[inline]
-    pub(crate) fn post_receive<P: Probe>(&self, at: usize) {
+    pub(crate) fn post_receive<P: Probe<Stage>>(&self, at: usize) {
         let buffer = Segment { address: self.buffer(at).addr() as u64, handle: self.handle, length: self.shape.bytes as u32 };
         let made =
             Descriptor { segment_count: 1, control: CONTROL_SEND, length: buffer.length, segments: [buffer, Segment::default()], ..Descriptor::default() };

@@ -21,7 +21,7 @@ impl<M: Memory> Core<M> {
     /// # Safety
     /// As many bytes as the head says, if they follow it, are readable at `data`.
     #[inline]
-    pub(crate) unsafe fn handle<P: Probe>(&mut self, of: (u32, usize), head: Head, data: *const u8) {
+    pub(crate) unsafe fn handle<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head, data: *const u8) {
         if head.kind.is_request() {
             P::mark(Stage::Sorted);
         }
@@ -58,7 +58,7 @@ impl<M: Memory> Core<M> {
 
     /// Sends a reply without data.
     #[inline]
-    fn reply<P: Probe>(&mut self, of: (u32, usize), head: Head) -> bool {
+    fn reply<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head) -> bool {
         P::mark(Stage::Allowed);
         // SAFETY: nothing is gathered.
         if !unsafe { self.lane(of).post::<P>(head, 0, None, Held::Nothing) } {
@@ -67,12 +67,12 @@ impl<M: Memory> Core<M> {
         true
     }
 
-    fn refuse<P: Probe>(&mut self, of: (u32, usize), head: Head, access: Access, why: u8) -> bool {
+    fn refuse<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head, access: Access, why: u8) -> bool {
         self.reply::<P>(of, Head { what: u16::from(why) << 8 | access as u16, ..Head::new(Kind::Refused, head.bytes as usize, head.address, 0) })
     }
 
     #[inline]
-    fn get<P: Probe>(&mut self, of: (u32, usize), head: Head) -> bool {
+    fn get<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head) -> bool {
         let mut word = [0u8; 8];
         self.served += 1;
         // SAFETY: a word of ours, whose bytes the head's check bounds.
@@ -84,7 +84,7 @@ impl<M: Memory> Core<M> {
         }
     }
 
-    fn get_bulk<P: Probe>(&mut self, of: (u32, usize), head: Head) -> bool {
+    fn get_bulk<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head) -> bool {
         let bytes = head.bytes as usize;
         if bytes > FRAGMENT || of.1 + 1 != self.version.shapes().len() {
             return false;
@@ -132,7 +132,7 @@ impl<M: Memory> Core<M> {
     /// # Safety
     /// As many bytes as the head says are readable at `data`.
     #[inline]
-    unsafe fn write<P: Probe>(&mut self, of: (u32, usize), head: Head, data: *const u8) -> bool {
+    unsafe fn write<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head, data: *const u8) -> bool {
         let is_store = matches!(head.kind, Kind::Store | Kind::StoreBulk);
         let bytes = head.bytes as usize;
         // SAFETY: the caller's promise.
@@ -159,7 +159,7 @@ impl<M: Memory> Core<M> {
     /// # Safety
     /// As many bytes as the head says, if they follow it, are readable at `data`.
     #[inline]
-    unsafe fn got<P: Probe>(&mut self, of: (u32, usize), head: Head, data: *const u8) -> bool {
+    unsafe fn got<P: Probe<Stage>>(&mut self, of: (u32, usize), head: Head, data: *const u8) -> bool {
         let (is_abandoned, n, word) = (self.is_abandoned, head.bytes as usize, head.word.to_le_bytes());
         let from = if head.kind == Kind::Got { word.as_ptr() } else { data };
         let lane = self.lane(of);

@@ -12,6 +12,7 @@
 //! | whether this process is traced, since when, and into which folder | [`session`] |
 //! | the log of the calling thread | [`here`] |
 //! | time stamps, and what they are in nanoseconds | [`stamp`] |
+//! | marks of the steps of a message, for measuring programs | [`probe`] |
 //! | which of many objects are compared this time | [`turns`] |
 //! | the file of a thread, read with care | [`mod@file`] |
 //! | one clock for the files of all threads | [`timeline`] |
@@ -28,6 +29,7 @@ pub mod event;
 pub mod file;
 pub mod here;
 pub mod kinds;
+pub mod probe;
 pub mod session;
 pub mod stamp;
 pub mod timeline;

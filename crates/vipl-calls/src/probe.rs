@@ -6,6 +6,8 @@
 //! them with [`Off`], of whose marks no code is left. A mark says what was done since the mark
 //! before it, so the marks of a round trip add up to all of it.
 
+pub use bellwire_trace::probe::{Off, Probe};
+
 /// A step of a message's way. Its mark says that it has just ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -51,19 +53,4 @@ pub enum Stage {
 impl Stage {
     /// How many there are.
     pub const COUNT: usize = Self::ReceivePosted as usize + 1;
-}
-
-/// A watcher that hears of each mark.
-pub trait Probe {
-    /// This was done since the mark before.
-    fn mark(stage: Stage);
-}
-
-/// Nobody.
-#[derive(Clone, Copy, Debug)]
-pub enum Off {}
-
-impl Probe for Off {
-    #[inline(always)]
-    fn mark(_: Stage) {}
 }

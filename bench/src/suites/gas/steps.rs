@@ -52,14 +52,14 @@ pub(super) static WAY: [Leg; 13] = [
     Leg { waited_for: false, ..leg(at(FIRST, Stage::Sent), (FIRST, ISSUED), "(meanwhile: the get returns)", Kind::Semantics) },
 ];
 
-impl Probe for Watched {
+impl Probe<Stage> for Watched {
     #[inline(always)]
     fn mark(stage: Stage) {
         Self::step(stage as usize);
     }
 }
 
-impl Probe for Unwatched {
+impl Probe<Stage> for Unwatched {
     #[inline(always)]
     fn mark(_: Stage) {}
 }
@@ -109,7 +109,7 @@ pub(super) fn main(cpus: &[usize], batches: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn drive<W: Watch + Probe>(process: &Process, (is_first, asked): (bool, &mut u32), other: u64, batches: usize) -> Result<Tally, bellwire_gas::Error> {
+fn drive<W: Watch + Probe<Stage>>(process: &Process, (is_first, asked): (bool, &mut u32), other: u64, batches: usize) -> Result<Tally, bellwire_gas::Error> {
     let (mut tally, mut word) = (Tally::default(), 0u64);
     for batch in 0..=batches {
         if is_first {

@@ -12,7 +12,7 @@ use super::pack::{PACKED_BYTES_MAX, Record};
 use super::parts::{UNFLUSHED_BYTES_MAX, part_of};
 use super::peer::{Left, State};
 use crate::error::{Error, Trouble};
-use crate::probe::{Off, Probe};
+use crate::probe::{Off, Probe, Stage};
 
 /// How far a request of several messages has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +102,7 @@ impl Core {
 
     /// Asks for bytes of a place, as [`try_send`](Self::try_send) sends.
     #[inline]
-    pub(super) fn try_get<P: Probe, W: Wire>(
+    pub(super) fn try_get<P: Probe<Stage>, W: Wire>(
         &mut self,
         engine: &mut Engine<W>,
         from: There,

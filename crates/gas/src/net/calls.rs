@@ -50,7 +50,7 @@ impl Net {
     ///
     /// # Safety
     /// C1.
-    pub unsafe fn get_probed<P: Probe>(&self, rank: u32, address: u64, to: *mut u8, bytes: usize) -> Result<(), Error> {
+    pub unsafe fn get_probed<P: Probe<Stage>>(&self, rank: u32, address: u64, to: *mut u8, bytes: usize) -> Result<(), Error> {
         let mut progress = Progress::default();
         self.until_probed::<P, _>(true, |core, engine| {
             P::mark(Stage::Entered);
@@ -168,7 +168,7 @@ impl Net {
     ///
     /// # Errors
     /// As there.
-    pub fn sync_probed<P: Probe>(&self) -> Result<(), Error> {
+    pub fn sync_probed<P: Probe<Stage>>(&self) -> Result<(), Error> {
         self.until_probed::<P, _>(true, |core, engine| Ok(core.try_flush(engine, true)?.then_some(())))
     }
 
@@ -176,7 +176,7 @@ impl Net {
     ///
     /// # Errors
     /// As for [`read`](Self::read).
-    pub fn answer_probed<P: Probe>(&self, rank: u32, gets: u32) -> Result<(), Error> {
+    pub fn answer_probed<P: Probe<Stage>>(&self, rank: u32, gets: u32) -> Result<(), Error> {
         self.until_probed::<P, _>(true, |core, _| {
             core.check()?;
             core.check_left(|left, _| left == rank)?;

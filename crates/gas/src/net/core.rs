@@ -119,7 +119,7 @@ impl Core {
 
     /// As [`step`](Self::step), the steps of a message marked.
     #[inline]
-    pub(super) fn step_probed<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
+    pub(super) fn step_probed<P: Probe<Stage>, W: Wire>(&mut self, engine: &mut Engine<W>) -> bool {
         self.looks = self.looks.wrapping_add(1);
         if !self.packing.is_empty() {
             self.send_packs(engine, 0);
@@ -139,7 +139,7 @@ impl Core {
 
     /// A message lies at `lies`; its first words have been copied.
     #[inline]
-    fn message<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
+    fn message<P: Probe<Stage>, W: Wire>(&mut self, engine: &mut Engine<W>, context: u64, words: &[u64], lies: (*const u8, usize)) {
         let Some(peer) = usize::try_from(context).ok().and_then(|at| self.peers.get_mut(at)).filter(|peer| peer.state == State::Open) else { return };
         let rank = context as u32;
         let parsed = Head::parse(words, lies.1).filter(|(_, taken, _)| peer.credits.acknowledge(*taken).is_some());

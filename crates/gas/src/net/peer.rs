@@ -244,7 +244,7 @@ impl Peer {
     /// # Safety
     /// As there.
     #[inline]
-    pub(super) unsafe fn request_later<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
+    pub(super) unsafe fn request_later<P: Probe<Stage>, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> Left {
         match self.send_pack(engine, 0) {
             Left::Yes if !self.has_credit() => Left::NoCredit,
             // SAFETY: the caller's.
@@ -265,7 +265,7 @@ impl Peer {
     /// # Safety
     /// `from` is readable for what a Put or Store carries.
     #[inline]
-    pub(super) unsafe fn join<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, record: &Record, from: *const u8, wait: u32) -> Left {
+    pub(super) unsafe fn join<P: Probe<Stage>, W: Wire>(&mut self, engine: &mut Engine<W>, record: &Record, from: *const u8, wait: u32) -> Left {
         self.burst = if self.burst.0 == wait { (wait, self.burst.1.saturating_add(1)) } else { (wait, 1) };
         let is_lone = !self.is_packing() && self.burst.1 <= LONE_MAX && self.pending.len() < LONE_MAX as usize;
         if is_lone || !record.is_short() {
@@ -322,7 +322,7 @@ impl Peer {
     /// # Safety
     /// As there.
     #[inline]
-    pub(super) unsafe fn put<P: Probe, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
+    pub(super) unsafe fn put<P: Probe<Stage>, W: Wire>(&mut self, engine: &mut Engine<W>, head: &Head, payload: (*const u8, usize)) -> bool {
         if !self.channel.push(engine) {
             return false;
         }
