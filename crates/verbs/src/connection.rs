@@ -4,9 +4,10 @@
 //!
 //! Its flow control and its sending side are those of all layers ([`Credits`], [`Channel`]).
 
-use crate::header::{Head, Kind, PACKET_BYTES, Plain, WORDS_MAX};
+use crate::header::{Head, Kind, LEAD_BYTES_MAX, PACKET_BYTES, PLAIN_WORDS, Plain, WORDS_MAX};
 use crate::name::Name;
 use crate::types::{Access, Gid};
+use bellwire_memory::bytes;
 use bellwire_peer::{Channel, Credits, Put};
 use bellwire_via::handle::Handle;
 use bellwire_via::wire::Wire;
@@ -123,7 +124,7 @@ impl Connection {
         let mut words = [0u64; WORDS_MAX];
         let count = head.store(u32::from(self.credits.handled()), &mut words);
         // SAFETY: the caller's.
-        unsafe { self.put_words(engine, &words[..count], body, head.kind != Kind::Credit) }
+        unsafe { self.put_bytes(engine, bytes_of(&words[..count]), body, head.kind != Kind::Credit) }
     }
 
     /// As [`put`](Self::put), a send that goes as one packet and is nothing special.
@@ -133,18 +134,34 @@ impl Connection {
     #[inline]
     pub(crate) unsafe fn put_plain<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Plain, body: (*const u8, usize)) -> Put {
         // SAFETY: the caller's.
-        unsafe { self.put_words(engine, &head.words(self.credits.handled()), body, true) }
+        unsafe { self.put_bytes(engine, bytes_of(&head.words(self.credits.handled())), body, true) }
+    }
+
+    /// The same, with the bytes of `lead`, at most [`LEAD_BYTES_MAX`], before those of `body`.
+    ///
+    /// # Safety
+    /// `lead` and `body` are readable for their lengths.
+    #[inline]
+    pub(crate) unsafe fn put_led<W: Wire>(&mut self, engine: &mut Engine<W>, head: &Plain, lead: (*const u8, usize), body: (*const u8, usize)) -> Put {
+        let mut room = [0u8; 8 * PLAIN_WORDS + LEAD_BYTES_MAX];
+        let (own, rest) = room.split_at_mut(8 * PLAIN_WORDS);
+        own.copy_from_slice(bytes_of(&head.words(self.credits.handled())));
+        let length = lead.1.min(LEAD_BYTES_MAX);
+        // SAFETY: the caller's; the rest has room for as many bytes.
+        unsafe { bytes::copy_small(rest.as_mut_ptr(), lead.0, length) };
+        // SAFETY: the caller's.
+        unsafe { self.put_bytes(engine, &room[..8 * PLAIN_WORDS + length], body, true) }
     }
 
     /// # Safety
     /// `body` is readable for its length.
     #[inline(always)]
-    unsafe fn put_words<W: Wire>(&mut self, engine: &mut Engine<W>, head: &[u64], body: (*const u8, usize), needs_credit: bool) -> Put {
+    unsafe fn put_bytes<W: Wire>(&mut self, engine: &mut Engine<W>, head: &[u8], body: (*const u8, usize), needs_credit: bool) -> Put {
         if needs_credit && !self.credits.has_credit() {
             return Put::Stuck;
         }
         // SAFETY: the caller's.
-        let put = unsafe { self.channel.put(engine, bytes_of(head), body) };
+        let put = unsafe { self.channel.put(engine, head, body) };
         if put.has_begun() {
             if needs_credit {
                 self.credits.has_sent();

@@ -193,6 +193,8 @@ impl Head {
 
 /// Words of a [`Plain`] head.
 pub(crate) const PLAIN_WORDS: usize = 3;
+/// Most bytes of the first of two pieces that take the short way together.
+pub(crate) const LEAD_BYTES_MAX: usize = 64;
 
 /// The ends of a message: all usual sends between two queue pairs have them in their heads, as
 /// they lie in the first two words: kind, no unusual flag, both queue pairs, both lives.

@@ -231,6 +231,18 @@ impl Port {
         self.station.with(|core, engine| Ok::<_, Error>(unsafe { core.send_short(engine, qp, request) })).unwrap_or(false)
     }
 
+    /// As [`post_short`](Self::post_short), a send of two registered pieces, of which `lead` is the
+    /// first.
+    ///
+    /// # Safety
+    /// R2, as for [`post_send`](Self::post_send).
+    #[inline]
+    pub unsafe fn post_led(&self, qp: u32, request: &ShortSend, lead: &Sge) -> bool {
+        // In the child of a fork it is not.
+        // SAFETY: R2, the caller's promise.
+        self.station.with(|core, engine| Ok::<_, Error>(unsafe { core.send_led(engine, qp, request, lead) })).unwrap_or(false)
+    }
+
     /// As [`post_short`](Self::post_short), a write or read in memory that is mapped here.
     ///
     /// # Safety

@@ -48,6 +48,10 @@ impl Core {
             return Ok(());
         }
         // SAFETY: R2, the caller's promise.
+        if ShortSend::led(request).is_some_and(|(short, lead)| unsafe { self.send_led(engine, number, &short, &lead) }) {
+            return Ok(());
+        }
+        // SAFETY: R2, the caller's promise.
         if ShortAccess::of(request).is_some_and(|short| unsafe { self.access_shortly(engine, number, &short) }) {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 use crate::connection::ConnectionId;
 use crate::core::{AsyncEvent, Core};
 use crate::fates::Judged;
-use crate::header::{Ends, Kind, PACKET_BYTES, PLAIN_WORDS, Plain};
+use crate::header::{Ends, Kind, LEAD_BYTES_MAX, PACKET_BYTES, PLAIN_WORDS, Plain};
 use crate::name::QPS_MAX;
 use crate::qp::{Data, Qp, SendRequest};
 use crate::reason::Reason;
@@ -45,6 +45,15 @@ impl ShortSend {
             ([piece], Opcode::Send | Opcode::SendImm) => {
                 Some(Self { wr_id: r.wr_id, flags: r.flags, has_immediate: r.opcode == Opcode::SendImm, immediate: r.immediate, piece: *piece })
             }
+            _ => None,
+        }
+    }
+
+    /// The second of two registered pieces, and the first.
+    #[inline(always)]
+    pub(crate) fn led(r: &SendRequest<'_>) -> Option<(Self, Sge)> {
+        match r.pieces {
+            [lead, piece] if !r.flags.contains(SendFlags::INLINE) => Some((Self::of(&SendRequest { pieces: core::slice::from_ref(piece), ..*r })?, *lead)),
             _ => None,
         }
     }
@@ -153,7 +162,7 @@ impl Core {
     pub(crate) unsafe fn send_short<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
         if r.piece.length as usize <= SHORT_BYTES_MAX {
             // SAFETY: the caller's.
-            unsafe { self.send_one::<W, true>(engine, number, r) }
+            unsafe { self.send_one::<W, true>(engine, number, r, None) }
         } else {
             // SAFETY: the caller's.
             unsafe { self.send_packed(engine, number, r) }
@@ -167,17 +176,32 @@ impl Core {
     #[inline(never)]
     unsafe fn send_packed<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
         // SAFETY: the caller's.
-        unsafe { self.send_one::<W, false>(engine, number, r) }
+        unsafe { self.send_one::<W, false>(engine, number, r, None) }
     }
 
-    /// `IN_LINE`: it fits a line.
+    /// One of two pieces, of which `lead` is the first and short: libraries send a head of their
+    /// own so, and the program's bytes from where they are (UCX).
+    ///
+    /// # Safety
+    /// R2.
+    #[inline(never)]
+    pub(crate) unsafe fn send_led<W: Wire>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend, lead: &Sge) -> bool {
+        // SAFETY: the caller's.
+        unsafe { self.send_one::<W, false>(engine, number, r, Some(lead)) }
+    }
+
+    /// `IN_LINE`: it fits a line, and has no `lead`.
     ///
     /// # Safety
     /// R2.
     #[inline(always)]
-    unsafe fn send_one<W: Wire, const IN_LINE: bool>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend) -> bool {
+    unsafe fn send_one<W: Wire, const IN_LINE: bool>(&mut self, engine: &mut Engine<W>, number: u32, r: &ShortSend, lead: Option<&Sge>) -> bool {
         let piece = &r.piece;
-        let length = piece.length as usize;
+        let leading = lead.map_or(0, |lead| lead.length as usize);
+        if leading > LEAD_BYTES_MAX {
+            return false;
+        }
+        let length = piece.length as usize + leading;
         if length > if IN_LINE { SHORT_BYTES_MAX } else { PACKET_BYTES } || r.flags.contains(SendFlags::FENCE) || !self.goes_short_ways() {
             return false;
         }
@@ -193,8 +217,15 @@ impl Core {
             }
             core::ptr::with_exposed_provenance(piece.address as usize)
         } else {
-            let Ok(found) = self.regions.find(piece.key, qp.init.domain, piece.address, length as u64, Access::empty()) else { return false };
+            let Ok(found) = self.regions.find(piece.key, qp.init.domain, piece.address, u64::from(piece.length), Access::empty()) else { return false };
             found
+        };
+        let led = match lead {
+            None => core::ptr::null(),
+            Some(lead) => match self.regions.find(lead.key, qp.init.domain, lead.address, u64::from(lead.length), Access::empty()) {
+                Ok(found) => found.cast_const(),
+                Err(_) => return false,
+            },
         };
         let Some(id) = qp.connection else { return false };
         let Some(connection) = self.connections.get_mut(id) else { return false };
@@ -222,8 +253,14 @@ impl Core {
             if connection.part_bytes(engine, Kind::Send, length) != length {
                 return false;
             }
-            // SAFETY: U2 of the engine: R1, just looked up.
-            put = unsafe { connection.put_plain(engine, &head, (from, length)) };
+            let body = (from, piece.length as usize);
+            // SAFETY: U2 of the engine: R1 for all pieces, just looked up.
+            put = unsafe {
+                match lead {
+                    None => connection.put_plain(engine, &head, body),
+                    Some(_) => connection.put_led(engine, &head, (led, leading), body),
+                }
+            };
             if !put.has_begun() {
                 return false;
             }
@@ -235,9 +272,10 @@ impl Core {
         // It is kept until it is answered: the peer may have no receive.
         let send = qp.sends.add();
         send.opcode = if r.has_immediate { Opcode::SendImm } else { Opcode::Send };
-        (send.wr_id, send.flags, send.immediate, send.length) = (r.wr_id, r.flags, r.immediate, piece.length);
+        (send.wr_id, send.flags, send.immediate, send.length) = (r.wr_id, r.flags, r.immediate, length as u32);
         (send.to, send.fetched, send.done, send.judged) = (None, 0, false, Judged::default());
         match (&mut send.data, is_inline) {
+            (data, false) if let Some(lead) = lead => *data = Data::Pieces(crate::queue::Pieces::of(&[*lead, *piece])),
             (Data::Inline(kept, n), true) => {
                 // SAFETY: R2; there is room for more than a line.
                 unsafe { bytes::copy_small(kept.as_mut_ptr(), from, length) };

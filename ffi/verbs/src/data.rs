@@ -89,7 +89,7 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
     }
 }
 
-/// The same for a send of two pieces that is inline.
+/// The same for a send of two pieces.
 ///
 /// # Safety
 /// V2; there is a list.
@@ -97,8 +97,15 @@ unsafe fn posts_short(qp: &Qp, wr: &IbvSendWr) -> bool {
 unsafe fn posts_joined(qp: &Qp, wr: &IbvSendWr) -> bool {
     let flags = SendFlags::from_bits_truncate(wr.send_flags);
     let has_immediate = wr.opcode == Opcode::SendImm as u32;
-    if wr.num_sge != 2 || !qp.joins || !flags.contains(SendFlags::INLINE) || !(has_immediate || wr.opcode == Opcode::Send as u32) {
+    if wr.num_sge != 2 || !qp.joins || !(has_immediate || wr.opcode == Opcode::Send as u32) {
         return false;
+    }
+    if !flags.contains(SendFlags::INLINE) {
+        // SAFETY: V2, and so R2.
+        return unsafe {
+            let [lead, piece] = *wr.sg_list.cast::<[Sge; 2]>();
+            qp.port.post_led(qp.number, &ShortSend { wr_id: wr.wr_id, flags, has_immediate, immediate: wr.imm_data, piece }, &lead)
+        };
     }
     let mut room = [0; SHORT_BYTES_MAX];
     // SAFETY: V2, and so R2; then R2 for `room`, which outlives the call.
