@@ -173,10 +173,11 @@ if command -v ibv_rc_pingpong >/dev/null 2>&1; then
     timeout $patience "$bellwire" trace --format json -o verbs.json sh -c "$(pingpongs $port -e)" >verbs.out 2>&1
     if [ $? = 0 ]; then ok; else bad "a traced ibv_rc_pingpong: $(tail -n 3 verbs.out)"; fi
     checked "a traced ibv_rc_pingpong" verbs verbs.json 300
-    # Attached while it runs: the functions in its context's table are exchanged.
-    "$bellwire" run --verbs ibv_rc_pingpong -p $((port + 3)) -n 100000000 >attached.says 2>&1 &
+    # Attached while it runs: the functions in its context's table are exchanged. Long messages, so
+    # that the log holds all of them between two looks.
+    "$bellwire" run --verbs ibv_rc_pingpong -p $((port + 3)) -s 500000 -n 100000000 >attached.says 2>&1 &
     server=$!
-    (for _ in $(seq 300); do "$bellwire" run --verbs ibv_rc_pingpong -p $((port + 3)) -n 100000000 127.0.0.1 && break; sleep 0.1; done) >/dev/null 2>&1 &
+    (for _ in $(seq 300); do "$bellwire" run --verbs ibv_rc_pingpong -p $((port + 3)) -s 500000 -n 100000000 127.0.0.1 && break; sleep 0.1; done) >/dev/null 2>&1 &
     client=$!
     for _ in $(seq 600); do
         pid=$(pgrep -P "$server" ibv_rc_pingpong | head -n 1)

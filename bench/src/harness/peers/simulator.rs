@@ -47,10 +47,8 @@ pub fn table(own: &Path, scenario: &str, options: &[(&str, String)], seed: u64, 
 
 fn parse(text: &str, table: usize) -> Result<Table, Error> {
     let mut answer: Value = serde_json::from_str(text).map_err(|error| Error::failed(format!("bellwire sim: {error}")))?;
-    match answer["report"]["tables"][table].take() {
-        Value::Null => Err(Error::failed("bellwire sim: its answer has no such table")),
-        table => Ok(Table(table)),
-    }
+    let table = answer.pointer_mut(&format!("/report/tables/{table}")).map(Value::take);
+    table.map(Table).ok_or_else(|| Error::failed("bellwire sim: its answer has no such table"))
 }
 
 #[cfg(test)]
@@ -63,6 +61,6 @@ mod tests {
         let found = parse(text, 0).unwrap();
         assert_eq!(found.column("all").unwrap(), [2.5, 3.0]);
         assert!(found.column("K").is_err() && found.column("none").is_err());
-        assert!(parse(text, 1).is_err() && parse("no", 0).is_err());
+        assert!(parse(text, 1).is_err() && parse("no", 0).is_err() && parse("[1]", 0).is_err());
     }
 }
