@@ -113,14 +113,14 @@ if [ $code != 0 ]; then sort "$work/breaches" | uniq -c | head -n 20; failed="$f
 # Another user's sockets that linger for an hour: the server goes on, and keeps none of them.
 lingers() {
     # shellcheck disable=SC2086 # words
-    $SERVER timeout -k 1 60 stdbuf -oL "$work/bin/kv_store" server --clients 1 >"$work/server" 2>&1 &
+    $SERVER timeout -k 1 200 stdbuf -oL "$work/bin/kv_store" server --clients 1 >"$work/server" 2>&1 &
     server=$!
     tries=0
     until grep -q waiting "$work/server" || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
     $stranger "$work/bin/lingerer" 3600 >"$work/lingerer" 2>&1 &
     lingerer=$!
     tries=0
-    until [ "$(sed -n '$s/sent //p' "$work/lingerer")" -ge 200 ] 2>/dev/null || [ $tries -gt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
+    until [ "$(sed -n '$s/sent //p' "$work/lingerer")" -ge 200 ] 2>/dev/null || [ $tries -gt 1200 ]; do tries=$((tries + 1)); sleep 0.1; done
     # shellcheck disable=SC2086
     $CLIENT timeout 60 "$work/bin/kv_store" client --operations 300 --name kv_store@10.78.0.1 >"$work/client" 2>&1
     code=$?
