@@ -17,11 +17,11 @@ pub(crate) static OPS: [Table<9>; 2] = [calls::<false>(), calls::<true>()];
 
 const fn calls<const TRACED: bool>() -> Table<9> {
     Table::new([
-        read::<TRACED> as *const (),
-        readv::<TRACED> as *const (),
+        one::<TRACED, false> as *const (),
+        vector::<TRACED, false> as *const (),
         readmsg::<TRACED> as *const (),
-        write::<TRACED> as *const (),
-        writev::<TRACED> as *const (),
+        one::<TRACED, true> as *const (),
+        vector::<TRACED, true> as *const (),
         writemsg::<TRACED> as *const (),
         inject::<TRACED> as *const (),
         writedata::<TRACED> as *const (),
@@ -139,7 +139,8 @@ unsafe fn start_message<const TRACED: bool>(fid: *mut Fid, is_write: bool, msg: 
     unsafe { start_as::<TRACED>(fid, &Moving { is_write, local, target, data, context: m.context, flags: Some(flags) }) }
 }
 
-unsafe extern "C" fn read<const TRACED: bool>(
+/// `fi_read` and `fi_write`.
+unsafe extern "C" fn one<const TRACED: bool, const IS_WRITE: bool>(
     ep: *mut Fid,
     at: *mut u8,
     length: usize,
@@ -152,10 +153,11 @@ unsafe extern "C" fn read<const TRACED: bool>(
     // SAFETY: G1, which F2 asks of the program.
     let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
     // SAFETY: F1, F2.
-    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: false, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
+    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: IS_WRITE, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
 }
 
-unsafe extern "C" fn readv<const TRACED: bool>(
+/// `fi_readv` and `fi_writev`.
+unsafe extern "C" fn vector<const TRACED: bool, const IS_WRITE: bool>(
     ep: *mut Fid,
     iov: *const Iovec,
     _desc: *mut *mut c_void,
@@ -168,46 +170,13 @@ unsafe extern "C" fn readv<const TRACED: bool>(
     let target = Target { peer, address, key };
     // SAFETY: F1, F2.
     data(|| unsafe {
-        start_as::<TRACED>(ep, &Moving { is_write: false, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) })
+        start_as::<TRACED>(ep, &Moving { is_write: IS_WRITE, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) })
     })
 }
 
 unsafe extern "C" fn readmsg<const TRACED: bool>(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
     // SAFETY: F1, F2.
     data(|| unsafe { start_message::<TRACED>(ep, false, msg, flags) })
-}
-
-unsafe extern "C" fn write<const TRACED: bool>(
-    ep: *mut Fid,
-    at: *mut u8,
-    length: usize,
-    _desc: *mut c_void,
-    peer: u64,
-    address: u64,
-    key: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: G1, which F2 asks of the program.
-    let (local, target) = (unsafe { Gather::one(at, length) }, Target { peer, address, key });
-    // SAFETY: F1, F2.
-    data(|| unsafe { start_as::<TRACED>(ep, &Moving { is_write: true, local, target, data: None, context, flags: Some(of(ep).tx_flags) }) })
-}
-
-unsafe extern "C" fn writev<const TRACED: bool>(
-    ep: *mut Fid,
-    iov: *const Iovec,
-    _desc: *mut *mut c_void,
-    count: usize,
-    peer: u64,
-    address: u64,
-    key: u64,
-    context: *mut c_void,
-) -> isize {
-    let target = Target { peer, address, key };
-    // SAFETY: F1, F2.
-    data(|| unsafe {
-        start_as::<TRACED>(ep, &Moving { is_write: true, local: gather(iov, count)?, target, data: None, context, flags: Some(of(ep).tx_flags) })
-    })
 }
 
 unsafe extern "C" fn writemsg<const TRACED: bool>(ep: *mut Fid, msg: *const MsgRma, flags: u64) -> isize {
