@@ -257,7 +257,7 @@ impl<W: Wire> Engine<W> {
         self.poll_send_any(handle)
     }
 
-    /// As [`poll_send`](Self::poll_send), when there is none.
+    /// As [`poll_send`](Self::poll_send), for a caller who has found no request that is complete.
     #[inline(never)]
     pub(crate) fn poll_send_any(&mut self, handle: ViHandle) -> Result<Option<Completion>, Error> {
         match self.vis.get(handle) {
@@ -277,7 +277,7 @@ impl<W: Wire> Engine<W> {
         self.poll_cq_any(cq)
     }
 
-    /// As [`poll_cq`](Self::poll_cq), when there is none.
+    /// As [`poll_cq`](Self::poll_cq), for a caller who has found the queue empty.
     #[inline]
     pub(crate) fn poll_cq_any(&mut self, cq: CqHandle) -> Result<Option<(ViHandle, WorkQueueKind)>, Error> {
         self.progress_polling();

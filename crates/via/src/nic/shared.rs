@@ -42,16 +42,7 @@ impl Shared {
     /// As [`poll`](Self::poll), for whatever `poller` looks for.
     #[inline(always)]
     pub(super) fn poll_as<R>(&self, poller: Poller, poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>) -> Result<Option<R>, Error> {
-        self.here()?;
-        let mut core = self.token.enter(Claim::Bias);
-        if core.begin_poll(self) {
-            core = self.besides(core, poller);
-        }
-        let result = poll(&mut core.engine);
-        if core.needs_settling() {
-            core.settle(self);
-        }
-        result
+        self.take_or_poll_as(poller, |_| Ok(None), poll)
     }
 
     /// As [`poll`](Self::poll), unless `take` finds something that is already complete.
@@ -61,10 +52,20 @@ impl Shared {
         take: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
         poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
     ) -> Result<Option<R>, Error> {
+        self.take_or_poll_as(Poller::Completions, take, poll)
+    }
+
+    #[inline(always)]
+    fn take_or_poll_as<R>(
+        &self,
+        poller: Poller,
+        take: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
+        poll: impl FnOnce(&mut Engine<HostWire>) -> Result<Option<R>, Error>,
+    ) -> Result<Option<R>, Error> {
         self.here()?;
         let mut core = self.token.enter(Claim::Bias);
         if core.begin_take() {
-            core = self.besides(core, Poller::Completions);
+            core = self.besides(core, poller);
         }
         let result = match take(&mut core.engine) {
             Ok(None) => {
