@@ -83,9 +83,7 @@ pub(crate) struct Core {
     pub sends_unreliably: bool,
     /// Requests of the program.
     pub posts: u64,
-    /// Completions given.
-    pub completed: u64,
-    /// The queue for which a poll looked last, if that look completed nothing.
+    /// The queue for which a poll looked last, if that look found nothing.
     pub looked_in_vain: Option<u32>,
     /// Answers to peers are delayed: the program may be about to post a request that takes them
     /// along.
@@ -145,7 +143,6 @@ impl Core {
             events,
             sends_unreliably: false,
             posts: 0,
-            completed: 0,
             looked_in_vain: None,
             lingers: false,
             patience: Patience::default(),
@@ -375,7 +372,6 @@ impl Core {
     #[inline(always)]
     pub(crate) fn complete(&mut self, cq: u32, completion: Completion, solicited: bool) {
         let Some(q) = self.cqs.get_mut(Handle::from_raw(cq)) else { return };
-        self.completed = self.completed.wrapping_add(1);
         let is_solicited = solicited || completion.status != WcStatus::Success;
         if !q.push(completion) {
             self.overrun(cq);

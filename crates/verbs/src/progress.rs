@@ -120,9 +120,8 @@ impl Core {
     /// Looks for a poll of a completion queue that is empty.
     #[inline(always)]
     pub(crate) fn look_for<W: Wire>(&mut self, engine: &mut Engine<W>, cq: u32) {
-        let before = self.completed;
-        self.look(engine, |core| core.has_entries(cq));
-        self.looked_in_vain = (self.completed == before).then_some(cq);
+        let moved = self.look(engine, |core| core.has_entries(cq));
+        self.looked_in_vain = (!moved).then_some(cq);
     }
 
     /// Whether a poll of an empty completion queue may leave it at that: a look that a poll of
