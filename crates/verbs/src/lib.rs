@@ -96,7 +96,7 @@ pub use direct::ShortAccess;
 pub use groups::{GROUP_QP, GROUP_QPS_MAX, GROUPS_MAX, is_group};
 pub use managed::Bell;
 pub use memory::{Prefetch, Region, has_on_demand};
-pub use modify::{Given, READS_MAX};
+pub use modify::{Given, READS_MAX, connecting};
 pub use name::gid_of;
 pub use owned::Memory;
 pub use port::{OpenError, Port};

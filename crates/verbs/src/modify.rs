@@ -111,6 +111,13 @@ fn rules(kind: QpKind, from: QpState, to: QpState) -> Option<(Given, Given)> {
     })
 }
 
+/// The moves of a new queue pair of that service until it may send, and what has to be given with
+/// each.
+pub fn connecting(kind: QpKind) -> [(QpState, Given); 3] {
+    let moves = [(QpState::Reset, QpState::Init), (QpState::Init, QpState::Rtr), (QpState::Rtr, QpState::Rts)];
+    moves.map(|(from, to)| (to, rules(kind, from, to).map_or(Given::empty(), |(needed, _)| needed)))
+}
+
 impl Qp {
     fn take(&mut self, a: &QpAttributes, given: Given) -> Result<(), Error> {
         let has = |g| given.contains(g);

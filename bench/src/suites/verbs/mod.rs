@@ -4,7 +4,7 @@
 pub mod measure;
 pub mod stack;
 
-use bellwire_verbs::{Access, Caps, Error as Refused, Given, Port, QpAttributes, QpInit, QpKind, QpState, Region, Sge};
+use bellwire_verbs::{Access, Caps, Error as Refused, Port, QpAttributes, QpInit, QpKind, Region, Sge, connecting};
 use bellwire_via::nic::NicConfig;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
@@ -87,10 +87,8 @@ impl<'p> Queues<'p> {
             port: 1,
             ..QpAttributes::default()
         };
-        let connected = Given::ADDRESS | Given::MTU | Given::PEER | Given::RECEIVE_NUMBER | Given::READS_IN | Given::RNR_TIMER;
-        let sends = Given::SEND_NUMBER | Given::TIMEOUT | Given::RETRIES | Given::RNR_RETRIES | Given::READS_OUT;
-        let moves = [(QpState::Init, Given::PKEY_INDEX | Given::PORT | Given::ACCESS), (QpState::Rtr, connected), (QpState::Rts, sends)];
-        let moved: Result<Vec<()>, Refused> = moves.into_iter().map(|(to, given)| self.port.modify_qp(qp, Some(to), None, &attributes, given)).collect();
+        let moved: Result<Vec<()>, Refused> =
+            connecting(QpKind::Rc).into_iter().map(|(to, given)| self.port.modify_qp(qp, Some(to), None, &attributes, given)).collect();
         moved.map(|_| ()).map_err(failed)
     }
 }

@@ -6,9 +6,7 @@
 mod grants;
 mod polls;
 
-use bellwire_verbs::{
-    Access, Caps, Completion, Extra, Given, Memory, Opcode, Port, QpAttributes, QpInit, QpKind, QpState, SendFlags, SendRequest, Sge, WcStatus,
-};
+use bellwire_verbs::{Access, Caps, Completion, Extra, Memory, Opcode, Port, QpAttributes, QpInit, QpKind, SendFlags, SendRequest, Sge, WcStatus, connecting};
 use bellwire_via::nic::NicConfig;
 
 /// Reads after which the reader has been told where the memory lies.
@@ -63,10 +61,7 @@ impl<'p> Side<'p> {
             port: 1,
             ..QpAttributes::default()
         };
-        let connected = Given::ADDRESS | Given::MTU | Given::PEER | Given::RECEIVE_NUMBER | Given::READS_IN | Given::RNR_TIMER;
-        let sends = Given::SEND_NUMBER | Given::TIMEOUT | Given::RETRIES | Given::RNR_RETRIES | Given::READS_OUT;
-        let moves = [(QpState::Init, Given::PKEY_INDEX | Given::PORT | Given::ACCESS), (QpState::Rtr, connected), (QpState::Rts, sends)];
-        moves.into_iter().for_each(|(to, given)| self.port.modify_qp(qp, Some(to), None, &attributes, given).unwrap());
+        connecting(QpKind::Rc).into_iter().for_each(|(to, given)| self.port.modify_qp(qp, Some(to), None, &attributes, given).unwrap());
     }
 
     fn post(&self, qp: u32, opcode: Opcode, pieces: &[Sge], (address, key): (u64, u32)) {
