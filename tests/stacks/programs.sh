@@ -82,13 +82,13 @@ fi
 remote_memory() { # variables
     local server code served
     port=$((port + 1))
-    (export "$@" _=; ordinary "$bellwire" run --verbs "$place/bin/rpma" server 127.0.0.1 $port) >"$out/rpma-server.log" 2>&1 &
+    (ordinary env "$@" "$bellwire" run --verbs "$place/bin/rpma" server 127.0.0.1 $port) >"$out/rpma-server.log" 2>&1 &
     server=$!
     for _ in $(seq 300); do
         grep -q listening "$out/rpma-server.log" && break
         sleep 0.1
     done
-    (export "$@" _=; ordinary "$bellwire" run --verbs "$place/bin/rpma" client 127.0.0.1 $port) >"$out/rpma-client.log" 2>&1
+    (ordinary env "$@" "$bellwire" run --verbs "$place/bin/rpma" client 127.0.0.1 $port) >"$out/rpma-client.log" 2>&1
     code=$?
     [ $code = 0 ] || kill $server 2>/dev/null
     wait $server

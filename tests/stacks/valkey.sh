@@ -20,18 +20,18 @@ export BELLWIRE_DEVICE_FILE=
 passed=0 failed=0 port=$((20000 + RANDOM % 20000))
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
-device() { exec timeout -k 5 150 "$prefix/bin/bellwire" run --verbs "$@"; }
 store() { # threads, variables
     local threads=$1 server code
     shift
+    local device=(timeout -k 5 150 env "$@" "$prefix/bin/bellwire" run --verbs)
     port=$((port + 2))
-    (cd "$place" && export "$@" _= && device "$valkey/src/valkey-server" --protected-mode no --save "" --loadmodule "$valkey/src/valkey-rdma.so" bind=127.0.0.1 port=$port --port $((port + 1))) >"$out/valkey-server.log" 2>&1 &
+    (cd "$place" && exec "${device[@]}" "$valkey/src/valkey-server" --protected-mode no --save "" --loadmodule "$valkey/src/valkey-rdma.so" bind=127.0.0.1 port=$port --port $((port + 1))) >"$out/valkey-server.log" 2>&1 &
     server=$!
     for _ in $(seq 300); do
         grep -q 'Ready to accept connections rdma' "$out/valkey-server.log" && break
         sleep 0.1
     done
-    (export "$@" _= && device "$valkey/tests/rdma/rdma-test" --thread "$threads" -h 127.0.0.1 -p $port) >"$out/valkey-client.log" 2>&1
+    "${device[@]}" "$valkey/tests/rdma/rdma-test" --thread "$threads" -h 127.0.0.1 -p $port >"$out/valkey-client.log" 2>&1
     code=$?
     kill $server
     wait $server

@@ -74,7 +74,7 @@ impl Capture {
 const OF_ENVIRONMENT: u32 = 1;
 /// Nobody has looked into the environment yet.
 const UNKNOWN: u32 = u32::MAX;
-/// The session's number; 0: there is none.
+/// The number of the session. It is 0 while there is no session.
 static NUMBER: AtomicU32 = AtomicU32::new(UNKNOWN);
 
 /// The session that the environment asks for.
@@ -107,7 +107,7 @@ fn slots(bytes: u64) -> usize {
     bytes as usize / size_of::<Slot>()
 }
 
-/// The session's number; 0 if there is none.
+/// The number of the session, or 0 while there is no session.
 #[inline(always)]
 pub(crate) fn number() -> u32 {
     // Relaxed: the session itself is behind a lock, and a thread that hears of it late notes late.

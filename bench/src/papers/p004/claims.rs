@@ -155,7 +155,8 @@ fn switched(claims: &mut Vec<Claim<'static>>) {
 fn permutations(claims: &mut Vec<Claim<'static>>, network: &'static str, rate: u64, is_measured: bool) {
     let get = move |round: &Round<'_>, pattern: usize, what: usize| round.get(&permuted(network, PATTERNS[pattern], PERMUTED[what]));
     let of_link = move |round: &Round<'_>, pattern| Some(get(round, pattern, 0)? * 8e6 / rate as f64);
-    let (world, is_real) = (if network == NAMESPACES { 1 } else { 0 }, network == NAMESPACES);
+    let is_real = network == NAMESPACES;
+    let world = usize::from(is_real);
     let mut claim = |texts: [&'static str; 2], test| {
         let test = if is_measured { test } else { Test::Absent("network namespaces cannot be had here: they need root, ip and tc") };
         claims.push(Claim { place: "permutations", text: texts[world], test });
