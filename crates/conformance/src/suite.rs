@@ -29,7 +29,8 @@ macro_rules! suite {
                 memory: registration_errors, handles_carry_generations, in_use_is_refused, overlapping_regions, changed_attributes,
                     regions_used_again_and_again;
                 completion: one_entry_per_completion, overflow, resize, notifications, shared_receive_queue, shared_queue_refuses_faults;
-                inbox: inbox_takes_messages_in_order, what_is_kept_does_not_stop_others, what_another_engine_keeps_is_not_touched, inbox_has_a_limit, write_with_trailer;
+                inbox: inbox_takes_messages_in_order, what_is_kept_does_not_stop_others, what_another_engine_keeps_is_not_touched, inbox_has_a_limit, write_with_trailer,
+                       immediate_data_of_a_write_is_a_message;
                 extensions: waits_for_a_receive_descriptor, order_is_kept_while_waiting, waits_for_a_shared_descriptor, disconnect_while_waiting,
                     inline_sends, unsignalled;
                 connect: before_and_after, discriminators, several_waits, no_match, timeouts, found_and_slow, found_and_away_for_a_moment, reject_and_cancel, given_up_while_accepted,

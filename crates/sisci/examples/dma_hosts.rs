@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! DMA to a segment of another host beside the engine's RDMA write, by turns:
 //! `dma_hosts owner`, and on another host `dma_hosts user NODE TURNS`. `scripts/sisci-dma.sh` runs
-//! both in network namespaces. `user NODE TURNS write` or `dma` does one of the two at 1 MiB, to
-//! count its system calls.
+//! both in network namespaces. `user NODE TURNS write BYTES` or `dma` does one of the two, to count
+//! its system calls.
 //!
 //! Both end when the bytes are in the owner's memory: a transfer that is waited for, and a write
 //! of the reliability level that says so.
@@ -87,7 +87,7 @@ impl Writer<'_> {
     }
 }
 
-fn user(library: &'static Library, device: u64, node: u32, turns: usize, only: Option<&str>) -> Outcome<()> {
+fn user(library: &'static Library, device: u64, node: u32, turns: usize, only: Option<(&str, usize)>) -> Outcome<()> {
     let remote = RemoteSegment::connect(library, device, node, SEGMENT, LONG, |_| None)?;
     let queue = library.get::<DmaQueue>(DmaQueue::create(library, device, 16)?)?;
     let kind = SegmentKind { private: true, ..SegmentKind::default() };
@@ -108,13 +108,15 @@ fn user(library: &'static Library, device: u64, node: u32, turns: usize, only: O
     nic.connect_request(vi, &from, &address(there, b"dma-hosts")?, LONG)?;
     let writer = Writer { nic: &nic, vi, memory: &memory, to: (word(0), word(8) as u32) };
 
-    if let Some(only) = only {
+    if let Some((only, bytes)) = only {
+        let begin = Instant::now();
         for _ in 0..turns {
             match only {
-                "dma" => queue.start(&Local::Segment(mine), remote, &part(1 << 20), false, None, true)?,
-                _ => writer.write(1 << 20)?,
+                "dma" => queue.start(&Local::Segment(mine), remote, &part(bytes), false, None, true)?,
+                _ => writer.write(bytes)?,
             }
         }
+        println!("{only} {bytes} bytes: {:.1} us", begin.elapsed().as_secs_f64() / turns as f64 * 1e6);
         return Ok(());
     }
     for size in SIZES {
@@ -153,7 +155,7 @@ fn main() -> Outcome<()> {
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["owner"] => owner(library, device),
         ["user", node, turns] => user(library, device, node.parse()?, turns.parse::<usize>()?.max(1), None),
-        ["user", node, turns, only] => user(library, device, node.parse()?, turns.parse()?, Some(*only)),
-        _ => Err("dma_hosts owner | dma_hosts user NODE TURNS".into()),
+        ["user", node, turns, only, bytes] => user(library, device, node.parse()?, turns.parse()?, Some((*only, bytes.parse::<usize>()?.min(BYTES)))),
+        _ => Err("dma_hosts owner | dma_hosts user NODE TURNS [write|dma BYTES]".into()),
     }
 }

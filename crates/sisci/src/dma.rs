@@ -65,6 +65,8 @@ struct Progress {
     piece: usize,
     offset: usize,
     running: bool,
+    /// Threads that wait for a change: without any, none need be told.
+    waiting: u32,
     aborted: bool,
     result: Option<Result<(), Error>>,
     /// Told once, at the end.
@@ -156,7 +158,25 @@ impl Job {
         if let (Some(done), Some(callback)) = (progress.done.take(), progress.callback.take()) {
             done.post((callback, result));
         }
-        self.changed.notify_all();
+        self.has_changed(progress);
+    }
+
+    /// Wakes those that wait. A notification is a system call, whether or not anybody waits.
+    fn has_changed(&self, progress: &Progress) {
+        if progress.waiting != 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for a change, or for so long.
+    fn wait<'a>(&self, mut progress: MutexGuard<'a, Progress>, time: Option<Duration>) -> MutexGuard<'a, Progress> {
+        progress.waiting += 1;
+        let mut progress = match time {
+            None => self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.changed.wait_timeout(progress, time).unwrap_or_else(PoisonError::into_inner).0,
+        };
+        progress.waiting -= 1;
+        progress
     }
 
     /// Copies, or waits while another thread copies, until the end or the deadline.
@@ -171,10 +191,7 @@ impl Job {
                 if left.is_some_and(|l| l.is_zero()) {
                     return None;
                 }
-                progress = match left {
-                    None => self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
-                    Some(left) => self.changed.wait_timeout(progress, left).unwrap_or_else(PoisonError::into_inner).0,
-                };
+                progress = self.wait(progress, left);
                 continue;
             }
             // Relaxed: as in `fly`.
@@ -205,7 +222,7 @@ impl Job {
             if let Err(error) = copied {
                 self.finish(&mut progress, Err(error));
             }
-            self.changed.notify_all();
+            self.has_changed(&progress);
         }
     }
 
@@ -221,7 +238,7 @@ impl Job {
         }
         // Nothing is written after an abort has returned.
         while progress.running {
-            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+            progress = self.wait(progress, None);
         }
     }
 

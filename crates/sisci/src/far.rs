@@ -172,9 +172,11 @@ impl Far {
     ) -> Result<R, Error> {
         let polled_for = POLLED + POLLED_PER_BYTE * u32::try_from(bytes).unwrap_or(u32::MAX);
         let (mut vain, mut is_counted, mut moved_at) = (0, false, Instant::now());
+        let mut is_first = true;
         loop {
             let polled = self.station.poll(|core, engine| {
-                let moved = core.look(engine, clock());
+                // A request leaves before the first look at what has come.
+                let moved = !is_first && core.look(engine, clock());
                 let done = attempt(core, engine);
                 let is_over = !matches!(done, Ok(None)) || deadline.is_over();
                 match (is_counted, is_over) {
@@ -186,12 +188,13 @@ impl Far {
                     _ => {}
                 }
                 is_counted = !is_over;
-                let must_send = !core.writing.is_empty();
+                let must_send = !core.transfers.is_empty();
                 // Relaxed: changed under the token that is held here.
                 let seen = (must_send, core.served.load(Ordering::Relaxed), engine.connection_requests());
                 Ok::<_, Error>((done, moved, is_over, seen))
             });
             let (done, moved, is_over, (must_send, served, seen)) = polled?;
+            is_first = false;
             match done? {
                 Some(result) => return Ok(result),
                 None if is_over => return Err(Error::Timeout),

@@ -112,6 +112,8 @@ pub struct Engine<W> {
     pub(crate) stale_frames: u64,
     /// Completions since the engine began: tells sleepers that there is something new.
     pub(crate) completions: u64,
+    /// Frames that looks for an inbox found and that were none of its messages: the data of RDMA.
+    pub(crate) delivered_beside: u64,
     /// Links that failed.
     pub(crate) lost_links: LostLinks,
 }
@@ -141,6 +143,7 @@ impl<W: Wire> Engine<W> {
             polls: 0,
             stale_frames: 0,
             completions: 0,
+            delivered_beside: 0,
             lost_links: LostLinks::default(),
         }
     }

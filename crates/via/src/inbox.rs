@@ -6,7 +6,8 @@
 //! each message straight from the wire: a short one as the words of its line, a longer one, if the
 //! wire can keep it, as bytes in the wire's own memory ([`Kept`]), without a copy. A message that
 //! arrives while somebody else moves frames (another inbox's poll, the helper thread), or that
-//! comes in pieces, waits in the inbox as a copy; so no VI stops another one. What happens to the
+//! comes in pieces, waits in the inbox as a copy; so no VI stops another one. The immediate data of
+//! an RDMA write is a message of four bytes, little-endian, behind its data. What happens to the
 //! connection of such a VI comes the same way, in order with its messages ([`Notice`]).
 //!
 //! Invariants
@@ -253,6 +254,28 @@ impl<W: Wire> Engine<W> {
             i.waiting.push_back(Parcel::Message(handle, data));
             self.completions += 1;
         }
+    }
+
+    /// The data of an RDMA write is in memory: its immediate data is a message of four bytes.
+    pub(crate) fn deliver_immediate_to_inbox(&mut self, index: usize, immediate: u32) {
+        let Some(handle) = self.vis.handle_at(index) else { return };
+        let Some(vi) = self.vis.at(index) else { return };
+        let Some(end) = &mut vi.inbox else { return };
+        let Some(i) = self.inboxes.get_mut(end.inbox) else { return };
+        if !end.partial.is_empty() {
+            return self.protocol_error(index);
+        }
+        if end.waiting >= end.limit {
+            return self.break_connection(index, Some(AsyncErrorCode::ReceiveQueueEmpty), Cause::Here(DisconnectReason::ReceiveQueueEmpty));
+        }
+        let mut data = i.spare.pop().unwrap_or_default();
+        data.extend_from_slice(&immediate.to_le_bytes());
+        end.waiting += 1;
+        vi.message = vi.message.wrapping_add(1);
+        vi.counters.received += 1;
+        vi.counters.received_bytes += size_of::<u32>() as u64;
+        i.waiting.push_back(Parcel::Message(handle, data));
+        self.completions += 1;
     }
 
     /// Something happened to the connection of a VI, which may have an inbox.

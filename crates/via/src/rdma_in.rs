@@ -67,6 +67,9 @@ impl<W: Wire> Engine<W> {
 
     /// The data is in memory; its immediate data takes a descriptor, of any size.
     pub(crate) fn deliver_write_immediate(&mut self, index: usize, total: u32, immediate: u32) {
+        if self.vis.at(index).is_some_and(|vi| vi.inbox.is_some()) {
+            return self.deliver_immediate_to_inbox(index, immediate);
+        }
         let a = Arrival { from: Source::Here(core::ptr::null()), offset: 0, length: 0, total: 0, immediate: Some(immediate), last: true };
         match self.begin_arrival(index, &a, Status::OP_REMOTE_RDMA_WRITE) {
             Ok(true) => {

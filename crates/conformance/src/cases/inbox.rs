@@ -5,7 +5,7 @@
 use crate::stage::{Memory, Pair, Stage, pattern, refused, remote};
 use crate::{Fixture, Port};
 use bellwire_via::inbox::LineWords;
-use bellwire_via::{Error, InboxHandle, Notice, Pieces, Reliability, SendRequest, Taken, ViState};
+use bellwire_via::{Error, InboxHandle, Notice, Operation, Pieces, Reliability, Segment, SendRequest, Taken, ViState, WorkFlags};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LENGTHS: [usize; 9] = [1, 8, 55, 56, 57, 200, 4_096, 40_000, 65_000];
@@ -209,4 +209,47 @@ pub fn write_with_trailer<F: Fixture>(s: &mut Stage<F>) {
         let last = s.wait("the notice", |s| take(s, b.nic, inbox));
         assert!(matches!(last, Err(Notice::Broken(_))), "no trailer of a write that was refused");
     }
+}
+
+fn write_telling<F: Fixture>(s: &mut Stage<F>, a: Port, segment: Segment, (remote_address, remote_handle): (u64, u32), immediate: u32) {
+    let segments = [segment];
+    let (operation, flags) = (Operation::RdmaWrite, WorkFlags::IMMEDIATE);
+    let request = SendRequest { operation, segments: &segments, remote_address, remote_handle, flags, immediate, context: 9, ..SendRequest::default() };
+    s.fixture.with(a.nic, |e| e.post_send(a.vi, &request)).expect("posted");
+}
+
+/// The immediate data of a write is a message of four bytes: it comes when all of the write is in
+/// memory, in order with other messages, and counts for the limit; a write that is refused has
+/// none.
+pub fn immediate_data_of_a_write_is_a_message<F: Fixture>(s: &mut Stage<F>) {
+    for memory in [Memory::Heap, Memory::Engine] {
+        let (Pair { a, b, tag_a, tag_b, .. }, inbox) = pair_with_inbox(s, 4);
+        let from = s.buffer(a.nic, memory, 300_000, tag_a);
+        let to = s.buffer(b.nic, memory, 300_000, tag_b);
+        for (i, length) in [0usize, 1, 56, 5_000, 300_000].into_iter().enumerate() {
+            let data = pattern(i as u32, length);
+            from.write(0, &data);
+            to.fill(0);
+            let number = 0xf1f2_f300 + i as u32;
+            send_copied(s, a, &[1; 60]);
+            write_telling(s, a, from.segment(0, length), remote(&to, 0), number);
+            send_copied(s, a, &[2; 8]);
+            s.settle();
+            assert_eq!(message(s, b.nic, inbox), [1; 60]);
+            assert_eq!(message(s, b.nic, inbox), number.to_le_bytes());
+            assert!(to.read(0, length) == data, "{length} bytes are there with the message");
+            assert_eq!(message(s, b.nic, inbox), [2; 8]);
+            s.sent(a, 9);
+        }
+        // Half of it behind the region, which is whole pages.
+        write_telling(s, a, from.segment(0, 100), remote(&to, 300_000_usize.next_multiple_of(4096) - 50), 7);
+        let last = s.wait("the notice", |s| take(s, b.nic, inbox));
+        assert!(matches!(last, Err(Notice::Broken(_))), "nothing tells of a write that was refused");
+    }
+    let (Pair { a, b, tag_a, tag_b, .. }, inbox) = pair_with_inbox(s, 4);
+    let (from, to) = (s.buffer(a.nic, Memory::Heap, 64, tag_a), s.buffer(b.nic, Memory::Heap, 64, tag_b));
+    (0..5).for_each(|i| write_telling(s, a, from.segment(0, 8), remote(&to, 0), i));
+    s.until("the end", |s| s.state(a) == ViState::Error && s.state(b) == ViState::Error);
+    let seen: Vec<_> = core::iter::from_fn(|| take(s, b.nic, inbox)).filter_map(Result::ok).collect();
+    assert_eq!(seen, (0..4u32).map(|i| i.to_le_bytes().to_vec()).collect::<Vec<_>>());
 }

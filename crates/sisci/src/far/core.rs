@@ -170,14 +170,15 @@ impl Core {
         read: bool,
     ) -> Result<Option<TransferId>, Error> {
         // SAFETY: the caller's.
-        let name = unsafe { self.begin_unfenced(engine, id, memory, offset, read) }?;
+        let name = unsafe { self.begin_unfenced(engine, id, memory, (offset, read, true)) }?;
         if name.is_some() {
             self.fence(engine, id);
         }
         Ok(name)
     }
 
-    /// The same; it does not end before a [`fence`](Self::fence).
+    /// The same, at an offset, maybe a read, maybe the last of several; a write does not end before
+    /// a [`fence`](Self::fence).
     ///
     /// # Safety
     /// As there.
@@ -186,21 +187,22 @@ impl Core {
         engine: &mut Engine<W>,
         id: SessionId,
         memory: SharedBytes<'_>,
-        offset: usize,
-        read: bool,
+        which: (usize, bool, bool),
     ) -> Result<Option<TransferId>, Error> {
         let session = self.sessions.get_mut(id).ok_or(Error::TransferFailed)?;
         // SAFETY: the caller's.
-        unsafe { self.transfers.begin(engine, (id, session), self.mailbox.ptag(), memory, (offset, read)) }
+        unsafe { self.transfers.begin(engine, (id, session), self.mailbox.ptag(), memory, which) }
     }
 
     /// Sends the fence of the transfers that were begun since the last message: any message would
     /// do, since the owner counts it when they have arrived.
     fn fence<W: Wire>(&mut self, engine: &mut Engine<W>, id: SessionId) {
-        if self.sessions.get(id).is_some_and(|session| session.posted > 0) {
-            if !self.writing.contains(&id) {
-                self.writing.push(id);
-            }
+        let Some(session) = self.sessions.get(id).filter(|session| session.posted > 0) else { return };
+        let wants_fence = session.wants_fence;
+        if !self.writing.contains(&id) {
+            self.writing.push(id);
+        }
+        if wants_fence {
             self.say(engine, id, &Head::of(Kind::Fence), &[]);
         }
     }
@@ -224,7 +226,7 @@ impl Core {
         }
         while let Some((at, part)) = writes.next(source) {
             // SAFETY: the caller's.
-            match unsafe { self.begin_unfenced(engine, id, part, offset + at, false) } {
+            match unsafe { self.begin_unfenced(engine, id, part, (offset + at, false, writes.is_at_last())) } {
                 Ok(Some(name)) => writes.has_begun(name),
                 Ok(None) => break,
                 Err(error) => writes.has_failed(error),
@@ -253,7 +255,7 @@ impl Core {
         }
         while let Some((part, offset)) = parts.get(flight.next).filter(|_| flight.failed.is_none() && flight.begun.len() < UNDER_WAY) {
             // SAFETY: the caller's.
-            match unsafe { self.begin_unfenced(engine, id, *part, *offset, false) } {
+            match unsafe { self.begin_unfenced(engine, id, *part, (*offset, false, flight.next + 1 == parts.len())) } {
                 Ok(Some(name)) => flight.begun.push_back(name),
                 Ok(None) => break,
                 Err(error) => {

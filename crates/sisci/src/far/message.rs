@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages between hosts. Each is a head of five words; only a data interrupt and stored bytes
-//! have more. A peer may write anything, so each is checked.
+//! have more, and the immediate data of a write, which is a fence, has four bytes. A peer may write
+//! anything, so each is checked.
 //!
 //! ```text
 //! word 0: kind (low half), value   word 1: messages of the peer that are handled   2..4: words
@@ -9,11 +10,13 @@
 use crate::message::DATA_MAX;
 
 /// What both ends state when they connect: the version of these messages.
-pub(crate) const VERSION: u64 = 0x7369_7363_6900_0002;
+pub(crate) const VERSION: u64 = 0x7369_7363_6900_0003;
 /// Messages of one peer that wait in the inbox: a peer that keeps the rules has fewer.
 pub(crate) const LIMIT: u32 = 1024;
 /// Words of a head.
 pub(crate) const WORDS: usize = 5;
+/// Bytes of immediate data.
+const FENCE_BYTES: usize = 4;
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = WORDS * 8;
 
@@ -78,6 +81,9 @@ impl Head {
 
     /// From the first words of a message of so many bytes, as they lie in memory.
     pub fn parse(words: &[u64], length: usize) -> Option<Self> {
+        if length == FENCE_BYTES {
+            return Some(Self::of(Kind::Fence));
+        }
         let [first, handled, rest @ ..] = words.first_chunk::<WORDS>()?.map(u64::from_le);
         let kind = *KINDS.get((first as u32).checked_sub(1)? as usize)?;
         let fits = match kind {

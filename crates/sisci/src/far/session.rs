@@ -87,6 +87,8 @@ pub(crate) struct Session {
     out: VecDeque<Vec<u8>>,
     /// RDMA requests that the engine has.
     pub(crate) posted: u32,
+    /// A write was posted since the last thing that the owner counts.
+    pub(crate) wants_fence: bool,
     /// When the peer was heard last, and when it was last asked for a sign of life.
     pub(crate) heard: Instant,
     pub(crate) asked: Instant,
@@ -101,7 +103,19 @@ impl Connected for Session {
 
 impl Session {
     pub(crate) fn new(channel: Channel, side: Side, node: u32, now: Instant) -> Self {
-        Self { channel, side, node, untaken: 0, credits: Credits::new(WINDOW, 1), out: VecDeque::new(), posted: 0, heard: now, asked: now, is_silent: false }
+        Self {
+            channel,
+            side,
+            node,
+            untaken: 0,
+            credits: Credits::new(WINDOW, 1),
+            out: VecDeque::new(),
+            posted: 0,
+            wants_fence: false,
+            heard: now,
+            asked: now,
+            is_silent: false,
+        }
     }
 
     /// Whether something waits to leave.
@@ -128,7 +142,7 @@ impl Session {
         self.credits.has_told();
         let head = Head { handled: self.credits.handled(), ..*head };
         if head.is_of_user() {
-            self.credits.has_sent();
+            self.has_said();
         }
         let mut message = Vec::with_capacity(HEAD_BYTES + data.len());
         message.extend_from_slice(&head.bytes());
@@ -136,6 +150,12 @@ impl Session {
         self.out.push_back(message);
         self.leave(engine);
         self.out.len() <= OUT_MAX
+    }
+
+    /// A user has sent something that the owner counts.
+    pub(super) fn has_said(&mut self) {
+        self.credits.has_sent();
+        self.wants_fence = false;
     }
 
     /// Sends what waits, as far as it can leave.

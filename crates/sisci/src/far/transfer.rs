@@ -3,8 +3,10 @@
 //! a slot of registered memory; a long one registers the memory itself, and the engine may keep
 //! that for the next one.
 //!
-//! A transfer ends with a fence: when the owner has counted it, all bytes have arrived. Of a
-//! connection that breaks, transfers fail, and the engine no longer touches the memory.
+//! A read ends with its bytes. A write ends with a fence: when the owner has counted it, all bytes
+//! have arrived. The last write of several is its own fence, by immediate data, if no message waits
+//! that would have to be counted before it; else a message behind it is one. Of a connection that
+//! breaks, transfers fail, and the engine no longer touches the memory.
 
 use super::session::{Session, SessionId};
 use crate::error::Error;
@@ -12,7 +14,7 @@ use crate::memory::Memory;
 use bellwire_memory::bytes::SharedBytes;
 use bellwire_via::handle::{Handle, Slab};
 use bellwire_via::wire::Wire;
-use bellwire_via::{Engine, MemAttributes, MemHandle, Operation, PtagHandle, Segment, SendRequest};
+use bellwire_via::{Engine, MemAttributes, MemHandle, Operation, PtagHandle, Segment, SendRequest, WorkFlags};
 use core::ops::Range;
 use std::collections::VecDeque;
 
@@ -66,6 +68,11 @@ impl Transfers {
         Ok(Self { all: Slab::new(TRANSFERS_MAX), slots, handle, free: (0..SLOTS).collect() })
     }
 
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     fn slot(&self, slot: usize, len: usize) -> Result<SharedBytes<'_>, Error> {
         self.slots.part(slot * SLOT_BYTES, len)
     }
@@ -86,7 +93,8 @@ impl Transfers {
     }
 
     /// Begins a transfer of `memory` to (or, if it is read, from) an offset of the segment of a
-    /// connection, which a fence is to follow. `None`: not now.
+    /// connection, which a fence is to follow. The last of several may be the fence. `None`: not
+    /// now.
     ///
     /// # Safety
     /// `memory` stays mapped until [`end`](Self::end) has returned a result.
@@ -96,7 +104,7 @@ impl Transfers {
         (id, session): (SessionId, &mut Session),
         ptag: Option<PtagHandle>,
         memory: SharedBytes<'_>,
-        (offset, read): (usize, bool),
+        (offset, read, is_last): (usize, bool, bool),
     ) -> Result<Option<TransferId>, Error> {
         let granted = session.granted().map_err(|_| Error::TransferFailed)?;
         let len = memory.len();
@@ -106,7 +114,8 @@ impl Transfers {
         if !session.credits.has_credit() {
             return Ok(None);
         }
-        let fence = session.credits.sent().wrapping_add(1);
+        let fence = if read { session.credits.acked() } else { session.credits.sent().wrapping_add(1) };
+        let is_fence = is_last && !read && !session.has_unsent();
         // Short of names, this one waits for others.
         let begun = Transfer { session: id, lent: Lent::Nothing, left: 1, fence, failed: false };
         let Some(name) = self.all.insert(begun) else { return Ok(None) };
@@ -129,6 +138,7 @@ impl Transfers {
             remote_address: granted.address.wrapping_add(offset as u64),
             remote_handle: granted.handle,
             context: u64::from(name.raw()),
+            flags: if is_fence { WorkFlags::IMMEDIATE } else { WorkFlags::empty() },
             ..SendRequest::default()
         };
         let is_posted = engine.post_send(session.channel.vi(), &request).is_ok();
@@ -140,6 +150,11 @@ impl Transfers {
             }
         }
         session.posted += u32::from(is_posted);
+        if is_posted && is_fence {
+            session.has_said();
+        } else if is_posted && !read {
+            session.wants_fence = true;
+        }
         Ok(Some(name))
     }
 
@@ -211,6 +226,11 @@ impl Writes {
     /// Whether none waits or is on its way.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.begun.is_empty()
+    }
+
+    /// Whether the next to begin is the last that waits.
+    pub(super) fn is_at_last(&self) -> bool {
+        self.waiting.len() == 1
     }
 
     /// The bytes of all of them.

@@ -305,7 +305,7 @@ impl<W: Wire> Engine<W> {
                 Look::Empty | Look::Lost => return None,
                 Look::Taken(taken) => return Some(taken),
                 Look::Delivered if self.inbox_has(inbox) => return self.take_waiting(inbox),
-                Look::Delivered => {}
+                Look::Delivered => self.delivered_beside += 1,
             }
         }
         None

@@ -356,7 +356,8 @@ impl Helper<'_> {
                 return;
             }
             if moved {
-                linger_until = now + LINGER;
+                // From now on: a machine's turn may take as long as that.
+                linger_until = clock() + LINGER;
                 (self.pace, self.steady) = (machine::TICK_MIN, 0);
             }
             handlers::run(self.shared, &mut self.jobs);

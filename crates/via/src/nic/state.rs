@@ -339,7 +339,9 @@ impl Core {
     pub(super) fn turn(&mut self, shared: &Shared, now: Instant) -> bool {
         let Some(machine) = &mut self.machine else { return self.engine.progress() };
         let machine = machine.get_mut();
-        let moved = machine.step(&mut self.engine, now);
+        let before = self.engine.delivered_beside;
+        // A machine takes messages; the engine has moved the data of RDMA beside them.
+        let moved = machine.step(&mut self.engine, now) || self.engine.delivered_beside != before;
         shared.note_armed(machine.is_armed() || self.watches.any_armed());
         moved
     }

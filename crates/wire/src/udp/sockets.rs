@@ -37,6 +37,8 @@ const EVENTS_MAX: usize = 32;
 /// Looks at the socket that had something last between two at all of them, while there is one peer:
 /// packets of strangers may wait for so many.
 const LOOKS_PER_SWEEP: u32 = 64;
+/// The same while somebody is about to sleep, whom a packet of a stranger would wake at once.
+const LOOKS_PER_SWEEP_ARMED: u32 = 4;
 /// In the epoll set: the first socket.
 const FIRST: u64 = u64::MAX;
 
@@ -288,7 +290,8 @@ impl Sockets {
             return Ok(Some(got));
         }
         self.looks = self.looks.wrapping_add(1);
-        let listens = (self.armed && !self.apart) || self.everywhere || self.looks.is_multiple_of(LOOKS_PER_SWEEP);
+        let looks_per_sweep = if self.armed && !self.apart { LOOKS_PER_SWEEP_ARMED } else { LOOKS_PER_SWEEP };
+        let listens = self.everywhere || self.looks.is_multiple_of(looks_per_sweep);
         if self.places.len() == 1 && self.hot != At::First && !listens {
             return Ok(None);
         }
