@@ -4,7 +4,7 @@
 //! cache (by intervals, by page hash), and for each write; by turns.
 //!
 //! ```text
-//! cargo run --release -p bellwire-via --example registration_cache [ROUNDS]
+//! cargo run --release -p bellwire-via --example registration_cache [ROUNDS [PATTERN]]
 //! ```
 
 #[path = "../tests/nic_common/mod.rs"]
@@ -46,6 +46,7 @@ struct Side {
 
 fn main() {
     let rounds: usize = std::env::args().nth(1).map_or(7, |a| a.parse().expect("a number"));
+    let wanted = std::env::args().nth(2).unwrap_or_default();
     let patterns = [
         ("one buffer", Pattern::One),
         ("64 buffers", Pattern::Many(64)),
@@ -55,7 +56,7 @@ fn main() {
     ];
     let [first, others @ ..] = WAYS;
     println!("{:<22}{:>9}  {first:>14}{}", "pattern", "bytes", others.map(|w| format!("{w:>28}")).concat());
-    for (name, pattern) in patterns {
+    for (name, pattern) in patterns.into_iter().filter(|(name, _)| name.contains(&wanted)) {
         for bytes in SIZES {
             // Nothing of other patterns is remembered.
             let sides = [CacheAlgorithm::Off, CacheAlgorithm::Intervals, CacheAlgorithm::PageHash, CacheAlgorithm::Off].map(side);
@@ -185,6 +186,6 @@ fn measure(side: &Side, way: usize, memory: &Buffers, bytes: usize, pattern: Pat
         side.nic.with(|e| e.deregister(memory.at(n), handle)).expect("over");
     }
     let after = side.nic.with(|e| e.registration_cache());
-    let (hits, misses) = (after.hits - before.hits, after.misses - before.misses);
+    let (hits, misses) = (after.hits - before.hits, after.misses + after.uncached - before.misses - before.uncached);
     (spent.as_secs_f64() * 1e6 / count as f64, hits as f64 / (hits + misses).max(1) as f64)
 }

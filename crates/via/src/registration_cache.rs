@@ -44,6 +44,12 @@ pub const CACHE_ENTRIES_MAX: u32 = 65536;
 /// Bytes of its regions, overlaps counted twice, unless told otherwise.
 pub const CACHE_BYTES_DEFAULT: u64 = 4 << 30;
 
+/// A record without users that was used within so many registrations for each record that is kept
+/// is likely to be used again before long: more memory is used by turns than fits.
+const CONTESTED_TURNS: u64 = 4;
+/// Of the misses that would take the place of such a record, one in so many does.
+const CONTESTED_TAKES: u32 = 32;
+
 /// Places of the table of records found of late.
 const RECENT: usize = 256;
 
@@ -113,7 +119,8 @@ pub struct CacheInfo {
     pub evictions: u64,
     /// Regions that ended because their memory was unmapped, moved or became other memory.
     pub unmapped: u64,
-    /// Regions that were not kept: memory of the engine's allocator, or more than fits.
+    /// Regions that were not kept: memory of the engine's allocator, more than fits, or memory that
+    /// is used by turns with more than fits.
     pub uncached: u64,
 }
 
@@ -172,6 +179,8 @@ pub(crate) struct Record {
     pub is_watched: bool,
     /// The kernel has refused to.
     pub is_unwatchable: bool,
+    /// The registration that it served last.
+    used_at: u64,
     /// Neighbours in the unused list.
     newer: u32,
     older: u32,
@@ -223,6 +232,10 @@ pub(crate) struct RegistrationCache {
     unused: u64,
     indexed: u32,
     bytes: u64,
+    /// Registrations so far.
+    registrations: u64,
+    /// Misses that were not kept, of the last [`CONTESTED_TAKES`].
+    passed_by: u32,
     /// Records without users whose region a posted request still uses: to be tried again.
     pub lingering: Vec<u32>,
     pub watching: Watching,
@@ -252,6 +265,8 @@ impl RegistrationCache {
             unused: 0,
             indexed: 0,
             bytes: 0,
+            registrations: 0,
+            passed_by: 0,
             lingering: Vec::new(),
             watched: Spans::default(),
             counters: CacheInfo::default(),
@@ -311,7 +326,10 @@ impl RegistrationCache {
         if self.records[id as usize].users == 0 {
             self.unlist(id);
         }
-        self.records[id as usize].users += 1;
+        self.registrations += 1;
+        let record = &mut self.records[id as usize];
+        record.users += 1;
+        record.used_at = self.registrations;
     }
 
     /// Counts a user less; whether it was the last one.
@@ -328,7 +346,20 @@ impl RegistrationCache {
 
     /// A record with one user, which is found from now on if `is_indexed`.
     pub fn insert(&mut self, key: Key, span: Range<u64>, handle: MemHandle, is_indexed: bool) -> u32 {
-        let record = Record { span, key, handle, users: 1, is_indexed, is_watched: false, is_unwatchable: false, newer: NONE, older: NONE, chain: NONE };
+        self.registrations += 1;
+        let record = Record {
+            span,
+            key,
+            handle,
+            users: 1,
+            is_indexed,
+            is_watched: false,
+            is_unwatchable: false,
+            used_at: self.registrations,
+            newer: NONE,
+            older: NONE,
+            chain: NONE,
+        };
         let bytes = record.span.end - record.span.start;
         let id = match self.free.pop() {
             Some(id) => {
@@ -407,6 +438,21 @@ impl RegistrationCache {
             return Room::Free;
         }
         if self.oldest == NONE { Room::None } else { Room::After(self.oldest) }
+    }
+
+    /// Whether a miss is to pass by rather than take the place of an unused record. If more memory
+    /// is used by turns than fits, taking the oldest's place makes each registration a miss, for
+    /// the oldest is the next to be used. So the records stay, and serve their share; one miss in
+    /// [`CONTESTED_TAKES`] takes a place, so that memory that is used from now on gets in.
+    /// ("Bimodal insertion", Qureshi and others, Adaptive Insertion Policies, 2007.) A record that
+    /// was not used for long is not contested.
+    pub fn passes_by(&mut self, oldest: u32) -> bool {
+        let age = self.registrations - self.records[oldest as usize].used_at;
+        if matches!(self.index, Index::PageHash(_)) || age > CONTESTED_TURNS * u64::from(self.indexed) {
+            return false;
+        }
+        self.passed_by = (self.passed_by + 1) % CONTESTED_TAKES;
+        self.passed_by != 0
     }
 
     /// The findable records that have a byte in common with `range`. Looks at all: memory is

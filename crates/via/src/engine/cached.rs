@@ -250,6 +250,7 @@ impl<W: Wire> Engine<W> {
         loop {
             match self.cache.room(bytes) {
                 Room::Free => return Ok(true),
+                Room::After(oldest) if self.cache.passes_by(oldest) => return Ok(false),
                 Room::After(oldest) => {
                     self.cache.counters.evictions += 1;
                     self.drop_record(oldest);

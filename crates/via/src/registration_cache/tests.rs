@@ -364,13 +364,40 @@ fn the_least_recently_used_goes() {
     let local = MemAttributes::default();
     let one = |page: usize| register(&nic, &arena.span(page, 0, PAGE), &local).unwrap();
     let kept = one(0);
-    for page in [2, 4, 2, 6] {
+    // For so long that 4 is unlikely to be used again soon.
+    let hits = CONTESTED_TURNS * 3 + 1;
+    for page in [2, 4].into_iter().chain((0..hits).map(|_| 2)).chain([6]) {
         release(&nic, one(page)).unwrap();
     }
-    assert_eq!((info(&nic).evictions, info(&nic).hits, info(&nic).misses), (1, 1, 4));
+    assert_eq!((info(&nic).evictions, info(&nic).hits, info(&nic).misses), (1, hits, 4));
     release(&nic, one(2)).unwrap();
     assert_eq!(one(0), kept);
-    assert_eq!(info(&nic).hits, 3, "4 has gone, 0 and 2 are there");
+    assert_eq!(info(&nic).hits, hits + 2, "4 has gone, 0 and 2 are there");
+}
+
+/// Of more regions than fit, used by turns, those that fit are found, less the places that
+/// newcomers take; and when others are used instead, these get in.
+#[test]
+#[cfg_attr(miri, ignore = "real memory")]
+fn more_than_fit_used_by_turns() {
+    let (nic, arena) = (nic(CacheConfig { entries: 4, ..CacheConfig::default() }), Arena::new());
+    let local = MemAttributes::default();
+    let turns = |pages: Range<usize>, turns: u64| {
+        let before = info(&nic);
+        for page in (0..turns).flat_map(|_| pages.clone()) {
+            release(&nic, register(&nic, &arena.span(page, 0, PAGE), &local).unwrap()).unwrap();
+        }
+        (info(&nic).hits - before.hits, info(&nic).evictions - before.evictions)
+    };
+    // Of the 8 registrations of a turn, 4 can be hits.
+    let (hits, evictions) = turns(0..8, 100);
+    let misses = 800 - hits;
+    assert!((350..=400).contains(&hits), "{hits} of 800 are hits");
+    assert_eq!(evictions, (misses - 4) / u64::from(CONTESTED_TAKES));
+    assert_eq!(info(&nic).uncached, misses - 4 - evictions);
+    // The old ones are soon not contested any more.
+    let (hits, _) = turns(8..12, 100);
+    assert!(hits >= 400 - 8 * u64::from(CONTESTED_TAKES), "{hits} of 400 are hits");
 }
 
 /// A region that the cache made ends through the cache; memory of the engine is not kept.
