@@ -52,6 +52,15 @@ if [ "$mode" = check ]; then
     finish
     exit
 fi
+installed() {
+    local prefix=$target/installed
+    rm -rf "$prefix"
+    BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
+        LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
+        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
+        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/sisci check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-sisci" &&
+        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man3/SCIMemCpy.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && test -e "$prefix/lib/bellwire/bellwire-verbs/libibverbs.so.1" && echo "all installed files are there"
+}
 # A release is optimised as a whole, by one thread at the end of each program: the tests in Rust are
 # compiled meanwhile, in a folder of Cargo's own, so that they need not wait for each other.
 lane_debug() {
@@ -60,6 +69,7 @@ lane_debug() {
 }
 lane_release() {
     certain build     cargo build --release --locked -p vipl -p bellwire-am-c -p bellwire-job-c -p bellwire-gas-c -p bellwire-fi -p bellwire-verbs-c -p bellwire-sisci-c -p bellwire-cli -p bellwire-agent -p bellwire-bench -p bellwire-nisim
+    part installed installed
 }
 lane lane_debug
 lane lane_release
@@ -72,18 +82,9 @@ split_c() {
     make -s -C splitcc install LIB="$target/release" OUT="$target/splitcc" PREFIX="$prefix" &&
         LD_LIBRARY_PATH=$prefix/lib make -s -C examples/splitc check SPLITCC="$prefix/bin/splitcc" BELLWIRE="$target/release/bellwire" OUT="$target/examples-splitc"
 }
-installed() {
-    local prefix=$target/installed
-    rm -rf "$prefix"
-    BUILD="$target/release" PREFIX=$prefix ffi/vipl/install.sh &&
-        LD_LIBRARY_PATH=$prefix/lib PATH=$prefix/bin:$PATH make -s -C examples/c check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-c" &&
-        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/am check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-am" &&
-        LD_LIBRARY_PATH=$prefix/lib make -s -C examples/sisci check PKG_CONFIG_PATH="$prefix/lib/pkgconfig" OUT="$target/examples-sisci" &&
-        LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/bellwire" --version && test -e "$prefix/share/man/man3/VipPostSend.3" && test -e "$prefix/share/man/man3/AM_Poll.3" && test -e "$prefix/share/man/man3/SCIMemCpy.3" && test -e "$prefix/share/man/man1/bellwire-info.1" && test -e "$prefix/lib/bellwire/libbellwire-fi.so" && test -e "$prefix/lib/bellwire/bellwire-verbs/libibverbs.so.1" && echo "all installed files are there"
-}
 
-# Parts that need nothing of each other run beside each other. The longest lane is the one in front,
-# the last; two more fill the time that parts wait.
+# Parts that need nothing of each other run beside each other, in three lanes of about the same
+# length, so that others run while one waits.
 lane_c() {
     part c         make -s -C tests/c check LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part am        make -s -C tests/am check LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-am"
@@ -96,9 +97,10 @@ lane_c() {
     part users     make -s -C tests/hostile users LIBVIPL="$target/release/libvipl.so" LIBAM="$target/release/libbellwire_am.so" OUT="$target/tests-hostile"
     part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     certain models    crates/memory/tests/run_loom.sh
+    part ci        ci/tests/check.sh "$target/installed" "$target/tests-ci"
+    part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
 }
 lane_verbs() {
-    part installed installed
     part agent     tests/agent/check.sh "$target/installed" "$target/tests-agent"
     part capture   tests/trace/capture.sh "$target/installed" "$target/tests-capture"
     part python    python/check.sh "$target/installed" "$target/tests-python"
@@ -111,16 +113,14 @@ lane_verbs() {
     part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
     part engines   tests/stacks/engines.sh "$target/installed" "$target/tests-stacks"
     part rdma-ci   tests/stacks/ci.sh "$target/installed" "$target/tests-stacks"
-    part ci        ci/tests/check.sh "$target/installed" "$target/tests-ci"
-    part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
+}
+lane_rust() {
+    part rust      rust
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part splitcc-vis env PARTS=vis make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part split-c   split_c
     part trace     env SPLITCC="$(ls "$target/installed-splitc/bin/splitcc" 2>/dev/null)" tests/trace/check.sh "$target/installed" "$target/tests-trace"
     part global-words scripts/global-words.sh
-}
-lane_rust() {
-    part rust      rust
 }
 lane lane_c
 lane lane_verbs
@@ -141,7 +141,6 @@ lane_hosts() {
     part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
     part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
     part hosts-sisci scripts/sisci-hosts.sh "$target/tests-sisci" "$target/examples-sisci" "$target/installed/lib"
-    part hosts-stacks tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks"
 }
 # The wire made of SISCI calls: one setting of seven, which are in the long tests.
 sisci_suite() {
@@ -154,11 +153,15 @@ lane_suite() {
     part hosts-suite scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib" fd76::1/fd76::2
     part sisci-suite sisci_suite sisci::
     part refusals  env LD_LIBRARY_PATH="$target/installed/lib" scripts/refusals.sh "$target/installed/bin/bellwire" "$target/examples-c"
+}
+lane_others() {
+    part hosts-stacks tests/stacks/hosts.sh "$target/installed" "$target/tests-stacks"
     split_part random-splitc random_split_c 1 10 3
     split_part gas-results scripts/gas-results.sh "$target/examples-splitc" "$target/installed-splitc/lib" "$target/release/bellwire"
 }
 lane lane_hosts
 lane lane_suite
+lane lane_others
 lanes_end
 
 # The rest has counts of system calls and times of its own: one after another.
