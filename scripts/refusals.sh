@@ -77,6 +77,7 @@ refused 1 '"intervals", "page-hash" or "off"' env BELLWIRE_REGISTRATION_CACHE=lr
 refused 1 "1024 to 1048576" env BELLWIRE_TURN_BYTES=0 "$examples/pingpong" --count 10
 refused 1 "the name of an interface" env BELLWIRE_ADDRESS=300.1.1.1 "$examples/pingpong" --count 10
 refused 1 "must be one of this host's" env BELLWIRE_ADDRESS=192.0.2.1 "$examples/pingpong" --count 10
+refused 1 '"off", "on" or "native"' env BELLWIRE_ADDRESS=127.0.0.2 BELLWIRE_UDP=on BELLWIRE_XDP=yes "$examples/pingpong" --count 10
 refused 1 "a port, 1 to 65535" env BELLWIRE_DIRECTORY_PORT=0 "$examples/pingpong" --count 10
 refused 1 "a plan of faults" env BELLWIRE_FAULTS=loss=2 "$examples/pingpong" --count 10
 refused 1 "it may be auto, pmi, pmix or alone" env BELLWIRE_JOB_VIA=foo "$examples/ring"

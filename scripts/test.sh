@@ -140,6 +140,7 @@ lane_hosts() {
     split_part hosts-gas hosts_gas
     part hosts-mpi scripts/hosts-mpi.sh "$target/examples-c" "$target/installed/lib" "$target/tests-mpi"
     part hosts-verbs scripts/hosts-verbs.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-xdp scripts/hosts-xdp.sh "$target/examples-c" "$target/installed/lib" "$target/release/bellwire"
     part hosts-sisci scripts/sisci-hosts.sh "$target/tests-sisci" "$target/examples-sisci" "$target/installed/lib"
 }
 # The wire made of SISCI calls: one setting of seven, which are in the long tests.
@@ -199,6 +200,12 @@ if [ "$mode" = long ]; then
     part rsockets tests/verbs/rsockets.sh "$target/tests-verbs/libbellwire-verbs.so" "$target/tests-verbs"
     part churn      make -s -C tests/c check-churn LIBVIPL="$target/release/libvipl.so" OUT="$target/tests-c"
     part hosts-suites scripts/hosts-conformance.sh "$target/examples-c" "$target/installed/lib"
+    xdp_suite() {
+        local suite
+        suite=$(cargo test --workspace --locked --test udp --no-run 2>&1 | sed -n 's/.*Executable tests\/udp.rs (\(.*\))$/\1/p')
+        scripts/hosts-xdp.sh "$target/examples-c" "$target/installed/lib" "$target/release/bellwire" "$suite"
+    }
+    part hosts-xdp-suite xdp_suite
     part hosts-outages scripts/hosts-outages.sh "$target/examples-c" "$target/installed/lib"
     part sisci-suites sisci_suite
     part sisci-wire scripts/sisci-wire.sh "$target/examples-c" "$target/installed/lib"

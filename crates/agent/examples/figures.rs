@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures of the agent: half a round trip of 8 bytes through it beside direct UDP, the rate of 100
 //! pairs over 8 frames beside frames for all, and the memory of an idle endpoint. Run with
-//! `cargo run --release -p bellwire-agent --example figures`; with `latency`, `rate` or `memory` for
-//! one of them (three rounds of the first two). `SPIN` sets how long agents look before they sleep,
-//! in us; with `COUNTERS` they print what they have done.
+//! `cargo run --release -p bellwire-agent --example figures`; with `latency`, `rate` or `memory`
+//! for one of them (three rounds of the first two). `SPIN` sets how long agents look before they
+//! sleep, in us; with `COUNTERS` they print what they have done.
 
 use bellwire_agent::{Agent, AgentConfig};
 use bellwire_memory::line_queue::Line;
@@ -13,6 +13,7 @@ use bellwire_wire::agent::{AGENT_PORT, AgentConfig as PortConfig, AgentPort};
 use bellwire_wire::packet::{PacketPort, PacketWire};
 use bellwire_wire::udp::{UdpConfig, UdpPort, host_address};
 use bellwire_wire::users::Allow;
+use bellwire_wire::xdp::XdpMode;
 use bellwire_wire::{LinkId, Received, Rendezvous, Sent, Wire, WireEvent};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -76,6 +77,7 @@ fn by_udp(at: SocketAddr, seed: u64) -> End<UdpPort> {
         tap: None,
         allow: Allow::NOBODY,
         keys: None,
+        xdp: XdpMode::Off,
     })
     .expect("a socket");
     let transport = port.transport_config().expect("randomness");

@@ -166,8 +166,11 @@ fn open_wire(config: &mut NicConfig) -> Result<HostWire, OpenError> {
                 v6.set_scope_id(config.scope);
             }
             let (faults, allow, keys) = (config.faults.clone(), config.allow.clone(), config.keys.clone());
-            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults, tap: tapped::tap(), allow, keys };
+            let udp = UdpConfig { address, directory_port: udp.directory_port, seed: config.seed, faults, tap: tapped::tap(), allow, keys, xdp: udp.xdp };
             let port = UdpPort::open(&udp).map_err(|e| OpenError::Udp(address, e.kind()))?;
+            if let Some(Err(why)) = port.xdp() {
+                eprintln!("bellwire: BELLWIRE_XDP: {why}; packets go by UDP sockets");
+            }
             let transport = port.transport_config()?;
             Some(PacketWire::new(HostPort::Udp(port), transport, &config.host, config.seed))
         }

@@ -10,7 +10,7 @@
 //! | `frame.rs` | the format of frames |
 //! | `terms.rs`, `events.rs` | the terms for memory; the events that a wire reports |
 //! | `users.rs` | other users of this host: those that are allowed, and whose process a name is |
-//! | `shm/`, `packet/`, `udp/`, `sim/`, `host/` | the wires |
+//! | `shm/`, `packet/`, `udp/`, `xdp/`, `sim/`, `host/` | the wires |
 
 use bellwire_time as time;
 
@@ -39,6 +39,7 @@ mod told;
 pub mod udp;
 pub mod users;
 mod wire;
+pub mod xdp;
 
 pub use address::NetAddress;
 pub use arrived::{Frame, Peeked, Received};

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library: where it was found, whether it loads and opens a NIC; and how fast this machine is, as a quick figure. Both in processes of their own,
-//! so that a library that crashes is a fact too.
+//! The library: where it was found, whether it loads and opens a NIC; and how fast this machine is,
+//! as a quick figure. Both in processes of their own, so that a library that crashes is a fact too.
 
 use super::{Fact, Options, Status, probe};
 use crate::exchange::FAR_FACTOR;
 use crate::stats;
 use bellwire_wire::Cipher;
+use bellwire_wire::udp::address_from;
 use bellwire_wire::udp::keys_from_env;
+use bellwire_wire::xdp;
 
 /// Exchanges of one trial, and trials: a few ms in all.
 const EXCHANGE: (u64, usize) = (10_000, 5);
@@ -37,6 +39,7 @@ pub(super) fn inspect(options: &Options, facts: &mut Vec<Fact>) {
     match probe::library(options) {
         Ok(opened) => {
             facts.push(udp(opened.udp));
+            facts.push(xdp(std::env::var("BELLWIRE_XDP").ok().filter(|v| !v.is_empty() && v != "off").as_deref()));
             facts.push(users(std::env::var("BELLWIRE_ALLOW").ok().filter(|v| !v.is_empty()).as_deref(), opened.udp));
             facts.push(Fact::new("library", "libvipl", Status::Ok, opened.description, "loaded, NIC opened and closed in a process of its own"));
         }
@@ -68,6 +71,28 @@ fn udp(is_on: bool) -> Fact {
     }
     Fact::new("wires", NAME, Status::Plain, "off", "the NIC has no address that other hosts reach, or BELLWIRE_UDP=off")
         .advise("for peers on other hosts: BELLWIRE_ADDRESS=auto, an interface or an address (docs/guide/hosts.md)")
+}
+
+/// Whether packets to other hosts can go past the kernel's stack.
+fn xdp(asked: Option<&str>) -> Fact {
+    const NAME: &str = "AF_XDP";
+    let address = std::env::var("BELLWIRE_ADDRESS").ok().filter(|v| !v.is_empty());
+    let possible = match address_from(address.as_deref().unwrap_or("auto")) {
+        Some(own) => xdp::possible(own).map_err(|e| e.to_string()),
+        None => Err("this host has no address for others".to_owned()),
+    };
+    match (possible, asked) {
+        (Ok(interface), Some(mode)) => {
+            Fact::new("wires", NAME, Status::Ok, format!("{mode}, at {interface}"), "the first process that asks has the interface; others go by UDP sockets")
+        }
+        (Ok(interface), None) => {
+            let what = "not used by itself: the program that it attaches looks at each packet of the interface, for whomever it is";
+            Fact::new("wires", NAME, Status::Plain, format!("possible at {interface}"), what)
+                .advise("for shorter ways of small messages to other hosts: BELLWIRE_XDP=on (docs/guide/hosts.md)")
+        }
+        (Err(why), Some(_)) => Fact::new("wires", NAME, Status::Limited, "asked for and not possible", why),
+        (Err(why), None) => Fact::new("wires", NAME, Status::Plain, "not possible", why),
+    }
 }
 
 /// The other users of this host that processes with this environment share memory with.

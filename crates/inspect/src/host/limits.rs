@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processors, clock, kernel and the limits of this process that matter to Bellwire, and those that do not although users expect them to.
+//! Processors, clock, kernel and the limits of this process that matter to Bellwire, and those that
+//! do not although users expect them to.
 
 use std::fs;
 
@@ -21,8 +22,6 @@ pub(super) fn inspect(facts: &mut Vec<Fact>) {
     facts.push(descriptors(getrlimit(Resource::Nofile).current));
     facts.push(locked(getrlimit(Resource::Memlock).current));
     facts.push(address_space(getrlimit(Resource::As).current));
-    let what = "between hosts, past the kernel's stack; needs CAP_NET_ADMIN and CAP_BPF";
-    facts.push(Fact::new("wires", "AF_XDP wire", Status::Later, "not built yet", what));
 }
 
 fn processors(facts: &mut Vec<Fact>) {
@@ -48,7 +47,8 @@ fn processors(facts: &mut Vec<Fact>) {
     }
 }
 
-/// Processors that the own cgroup may use in the mean; nothing without a quota. Only the version 2 file, as containers see it.
+/// Processors that the own cgroup may use in the mean; nothing without a quota. Only the version 2
+/// file, as containers see it.
 fn cpu_quota() -> Option<f64> {
     parse_cpu_max(&fs::read_to_string("/sys/fs/cgroup/cpu.max").ok()?)
 }
@@ -69,7 +69,8 @@ fn clock(facts: &mut Vec<Fact>) {
     }
     let each = start.elapsed().as_nanos() as f64 / f64::from(READS);
     let value = format!("{}, {each:.0} ns a reading", source.as_deref().unwrap_or("unknown"));
-    // A clock read by a system call costs some 100 ns and more; timeouts of waits and benchmarks feel it, messages do not.
+    // A clock read by a system call costs some 100 ns and more; timeouts of waits and benchmarks
+    // feel it, messages do not.
     facts.push(if each > 150.0 {
         Fact::new("host", "clock", Status::Limited, value, "read by a system call; only timeouts and measurements feel it")
             .advise("a clock source of tsc (kernel parameter clocksource=tsc), where the host allows it")

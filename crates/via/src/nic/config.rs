@@ -11,6 +11,7 @@ use crate::wire::shm::ProtectionMode;
 use crate::wire::sisci::Switches;
 use crate::wire::udp::{DIRECTORY_PORT, KEY, KEY_FILE, KEY_HOSTS, address_from, host_address, keys_from_env};
 use crate::wire::users::Allow;
+use crate::wire::xdp::XdpMode;
 use crate::wire::{Attach, Keys, Seed};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
@@ -99,11 +100,17 @@ const NETWORK_KEY_FILE_BYTES_MAX: u64 = 256;
 const WIRE: &str = "BELLWIRE_WIRE";
 const SISCI_WIRE: &str = "BELLWIRE_SISCI_WIRE";
 
+/// Whether packets to other hosts go past the kernel's stack.
+const XDP: &str = "BELLWIRE_XDP";
+
 /// UDP to other hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
     /// The port under which the hosts answer who waits where; the same on all of them.
     pub directory_port: u16,
+    /// Whether packets go past the kernel's stack (AF_XDP), where the process may do that and the
+    /// interface is free; else they go by sockets alone.
+    pub xdp: XdpMode,
 }
 
 /// An endpoint of the host's agent.
@@ -126,7 +133,7 @@ impl AgentNic {
 
 impl Default for Udp {
     fn default() -> Self {
-        Self { directory_port: DIRECTORY_PORT }
+        Self { directory_port: DIRECTORY_PORT, xdp: XdpMode::Off }
     }
 }
 
@@ -173,14 +180,15 @@ impl NicConfig {
     /// (`trust` or `strict`), `BELLWIRE_SPIN_US` (0 to 1000000), `BELLWIRE_ADDRESS` (an IP address
     /// with or without a port, the name of an interface, or `auto`: any but a loopback address
     /// turns UDP on), `BELLWIRE_UDP` and `BELLWIRE_SHM` (`on` or `off`), `BELLWIRE_ALLOW`
-    /// ([`Allow::parse`]), `BELLWIRE_DIRECTORY_PORT`, `BELLWIRE_FAULTS` (a [`FaultPlan`]),
-    /// `BELLWIRE_TURN_BYTES` (1024 to 1048576), `BELLWIRE_REGISTRATION_CACHE` (`intervals`,
-    /// `page-hash` or `off`), `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536),
-    /// `BELLWIRE_REGISTRATION_CACHE_BYTES`, `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`),
-    /// `BELLWIRE_NIC` (`own`, or `host`: the host's agent, at `BELLWIRE_ADDRESS` or 127.0.0.1),
-    /// `BELLWIRE_WIRE` (`host`, or `sisci`: SISCI calls alone) with `BELLWIRE_SISCI_WIRE`
-    /// ([`Switches::parse`]), `BELLWIRE_NETWORK`, `BELLWIRE_NETWORK_KEY_FILE`, and
-    /// `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
+    /// ([`Allow::parse`]), `BELLWIRE_XDP` ([`XdpMode::parse`]), `BELLWIRE_DIRECTORY_PORT`,
+    /// `BELLWIRE_FAULTS` (a [`FaultPlan`]), `BELLWIRE_TURN_BYTES` (1024 to 1048576),
+    /// `BELLWIRE_REGISTRATION_CACHE` (`intervals`, `page-hash` or `off`),
+    /// `BELLWIRE_REGISTRATION_CACHE_ENTRIES` (1 to 65536), `BELLWIRE_REGISTRATION_CACHE_BYTES`,
+    /// `BELLWIRE_REGISTRATION_WATCH` (`on` or `off`), `BELLWIRE_NIC` (`own`, or `host`: the host's
+    /// agent, at `BELLWIRE_ADDRESS` or 127.0.0.1), `BELLWIRE_WIRE` (`host`, or `sisci`: SISCI calls
+    /// alone) with `BELLWIRE_SISCI_WIRE` ([`Switches::parse`]), `BELLWIRE_NETWORK`,
+    /// `BELLWIRE_NETWORK_KEY_FILE`, and `BELLWIRE_KEY_FILE`, `BELLWIRE_KEY` and
+    /// `BELLWIRE_KEY_HOSTS` ([`keys_from_env`]).
     ///
     /// # Errors
     /// A variable is set to something else.
@@ -236,6 +244,11 @@ impl NicConfig {
             && let Some(udp) = &mut config.udp
         {
             udp.directory_port = port;
+        }
+        if let Some(mode) = read(XDP, XdpMode::parse)?
+            && let Some(udp) = &mut config.udp
+        {
+            udp.xdp = mode;
         }
         if read("BELLWIRE_NIC", parse_nic)? == Some(true) {
             config.agent = Some(AgentNic {
@@ -419,6 +432,7 @@ impl fmt::Display for ConfigError {
             "BELLWIRE_REGISTRATION_CACHE_BYTES" => "a number of bytes",
             "BELLWIRE_ALLOW" => "a list of users of this host, by commas: ids, names, and groups with @ before them (1000,alice,@hpc)",
             "BELLWIRE_NIC" => "\"own\" or \"host\" (the host's agent, bellwired)",
+            XDP => "\"off\", \"on\" or \"native\" (by the interface's driver)",
             NETWORK => "the name of a virtual network, up to 32 bytes, together with BELLWIRE_NIC=host (bellwire vn list)",
             NETWORK_KEY_FILE => "a file with the key of a virtual network, up to 32 bytes, that not everybody can read",
             WIRE => "\"host\" or \"sisci\"",

@@ -3,6 +3,7 @@
 use super::*;
 use crate::udp::find::directory::{ASKED_MAX, ASKED_TIME, Place};
 use crate::udp::packet::{self, FIND_BYTES, FOUND_BYTES};
+use crate::xdp::XdpMode;
 
 /// A NIC of this test: a data socket on an address of the loopback network, and its finder.
 struct Side {
@@ -21,7 +22,16 @@ fn side_with(last: u8, directory: u16, keys: Option<Arc<Keys>>) -> Side {
     let socket = UdpSocket::bind((ip, 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let own = socket.local_addr().unwrap();
-    let config = UdpConfig { address: own, directory_port: directory, seed: u64::from(last).into(), faults: None, tap: None, allow: Allow::NOBODY, keys };
+    let config = UdpConfig {
+        address: own,
+        directory_port: directory,
+        seed: u64::from(last).into(),
+        faults: None,
+        tap: None,
+        allow: Allow::NOBODY,
+        keys,
+        xdp: XdpMode::Off,
+    };
     let mut finder = Finder::new(own, &config, Instant(1)).unwrap();
     finder.asks_directory = true;
     Side { socket, finder }

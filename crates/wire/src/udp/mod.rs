@@ -45,6 +45,7 @@ use crate::clock::clock;
 use crate::packet::settings::{RING_BYTES_MAX, settings};
 use crate::time::{Duration, Instant};
 use crate::users::Allow;
+use crate::xdp::{self, Xdp, XdpError, XdpMode};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
 use bellwire_proto::seal::Keys;
@@ -72,6 +73,8 @@ const STALL: Duration = Duration::from_micros(200);
 
 /// A spinning thread may as well spin close to the socket.
 const LOOKS_AGAIN: u32 = 3;
+/// Looks at AF_XDP for each at the UDP sockets, while these have nothing.
+const LOOKS_BESIDE: u32 = 32;
 /// A datagram up to this length, alone, is a message or an answer, not a part of a stream.
 const SHORT: usize = 1024;
 
@@ -92,6 +95,8 @@ pub struct UdpConfig {
     pub allow: Allow,
     /// The keys of packets; `None`: they are not authenticated.
     pub keys: Option<Arc<Keys>>,
+    /// Whether packets go past the kernel's stack where that is possible.
+    pub xdp: XdpMode,
 }
 
 /// Packets that the socket did not take.
@@ -120,6 +125,11 @@ pub fn host_address(address: SocketAddr) -> Vec<u8> {
 #[derive(Debug)]
 pub struct UdpPort {
     sockets: Sockets,
+    /// The shorter way for the same packets, and why there is none.
+    xdp: Option<Box<Xdp>>,
+    no_xdp: Option<XdpError>,
+    /// Looks at both since a socket had something.
+    looks: u32,
     finder: Finder,
     buffers: Buffers,
     arrived: VecDeque<(SocketAddr, UdpBuffer)>,
@@ -139,11 +149,24 @@ impl UdpPort {
     /// # Errors
     /// The address is not this host's, the port is taken, or the kernel refuses sockets.
     pub fn open(config: &UdpConfig) -> Result<Self, io::Error> {
-        let sockets = Sockets::open(config.address)?;
+        let mut sockets = Sockets::open(config.address)?;
+        let (mut xdp, mut no_xdp) = (None, None);
+        if config.xdp != XdpMode::Off {
+            match Xdp::open(sockets.own(), config.xdp) {
+                Ok(opened) => xdp = Some(Box::new(opened)),
+                Err(e) => no_xdp = Some(e),
+            }
+        }
+        if let Some(xdp) = &xdp {
+            xdp.fds().try_for_each(|fd| sockets.tell_too(fd))?;
+        }
         let struck = Struck::new(config.faults.clone(), config.tap, sockets.own(), clock()).map(Box::new);
         let finder = Finder::new(sockets.own(), config, clock()).map_err(io::Error::other)?;
         Ok(Self {
             sockets,
+            xdp,
+            no_xdp,
+            looks: 0,
             finder,
             buffers: Buffers::new(),
             arrived: VecDeque::new(),
@@ -160,6 +183,12 @@ impl UdpPort {
     /// Where peers send to.
     pub fn address(&self) -> SocketAddr {
         self.sockets.own()
+    }
+
+    /// Where packets go past the kernel's stack, or why they do not; `None`: nobody asked for it.
+    pub fn xdp(&self) -> Option<Result<String, &XdpError>> {
+        let of_it = self.xdp.as_ref().map(|xdp| Ok(xdp.describe()));
+        of_it.or_else(|| self.no_xdp.as_ref().map(Err))
     }
 
     /// Readable when packets have arrived.
@@ -180,6 +209,9 @@ impl UdpPort {
     /// The only peer's socket, for a sleeper to watch itself beside [`socket_fd`](Self::socket_fd),
     /// until [`watch_all`](Self::watch_all); if there is one.
     pub fn watch_only_peer(&mut self) -> Option<Arc<UdpSocket>> {
+        if self.xdp.is_some() {
+            return None;
+        }
         self.sockets.watch_only_peer()
     }
 
@@ -223,6 +255,17 @@ impl UdpPort {
 
     /// One datagram or several of a size. `false`: the socket takes no more now.
     fn put(&mut self, to: SocketAddr, bytes: &[u8], segment: Option<usize>) -> bool {
+        if let Some(xdp) = &mut self.xdp {
+            match xdp.send(clock(), to, bytes, segment) {
+                xdp::Sent::Gone => return true,
+                xdp::Sent::Full => return false,
+                xdp::Sent::TooBig => {
+                    self.too_big.push_back((to, segment.unwrap_or(bytes.len())));
+                    return true;
+                }
+                xdp::Sent::Elsewhere => {}
+            }
+        }
         let (socket, connected) = self.sockets.to(to);
         let e = match socket.put(to, connected, bytes, segment) {
             Ok(()) => return true,
@@ -244,6 +287,31 @@ impl UdpPort {
         }
         // A packet that cannot be sent counts as lost; the transport's timers see to it.
         true
+    }
+
+    /// Receives to a slot, from whichever has something: its bytes, and whose they are; or whom
+    /// nobody is at.
+    #[inline]
+    fn next(&mut self) -> Option<Result<(usize, SocketAddr), SocketAddr>> {
+        if let Some(xdp) = &mut self.xdp {
+            let got = if xdp.has_come() { xdp.receive(self.buffers.writable()?) } else { None };
+            if let Some(got) = got {
+                return Some(Ok(got));
+            }
+            if !self.is_time_for_sockets() {
+                return None;
+            }
+        }
+        let got = self.sockets.receive(self.buffers.writable()?).transpose()?;
+        self.looks = 0;
+        Some(got)
+    }
+
+    /// Whether the UDP sockets are looked at beside AF_XDP: always for a while after one had
+    /// something, else seldom, for each look is a system call.
+    fn is_time_for_sockets(&mut self) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        self.looks < LOOKS_BESIDE || self.looks.is_multiple_of(LOOKS_BESIDE) || self.sockets.is_armed()
     }
 
     /// The packets that did not find room, again.
@@ -314,14 +382,14 @@ impl PacketPort for UdpPort {
             return Some(first);
         }
         loop {
-            let slot = self.buffers.writable()?;
-            let (n, from) = match self.sockets.receive(slot) {
-                Ok(got) => got?,
+            let (n, from) = match self.next()? {
+                Ok(got) => got,
                 Err(peer) => {
                     self.refused.push_back(peer);
                     return None;
                 }
             };
+            let slot = self.buffers.writable()?;
             self.came_last = n;
             let bytes = &slot[..n];
             if packet::is_ours(bytes) {
@@ -376,10 +444,16 @@ impl PacketPort for UdpPort {
 
     fn session_up(&mut self, peer: SocketAddr) {
         self.sockets.connect(peer);
+        if let Some(xdp) = &mut self.xdp {
+            xdp.session_up(peer);
+        }
     }
 
     fn session_down(&mut self, peer: SocketAddr) {
         self.sockets.disconnect(peer);
+        if let Some(xdp) = &mut self.xdp {
+            xdp.session_down(peer);
+        }
     }
 
     fn listen(&mut self, local: &NetAddress) -> bool {

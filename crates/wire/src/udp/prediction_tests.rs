@@ -4,6 +4,7 @@
 use super::UdpConfig;
 use super::find::Finder;
 use crate::users::Allow;
+use crate::xdp::XdpMode;
 use bellwire_proto::{Config, Seed, Transport};
 use bellwire_time::Instant;
 use core::net::SocketAddr;
@@ -22,7 +23,7 @@ fn random_half(id: u64) -> u32 {
 fn ids_are_not_among_nonces() {
     let seed = Seed::from(0x5eed);
     let own: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let config = UdpConfig { address: own, directory_port: 0, seed, faults: None, tap: None, allow: Allow::NOBODY, keys: None };
+    let config = UdpConfig { address: own, directory_port: 0, seed, faults: None, tap: None, allow: Allow::NOBODY, keys: None, xdp: XdpMode::Off };
     let mut finder = Finder::new(own, &config, Instant(0)).unwrap();
     let nonces: Vec<u64> = (0..SEEN).map(|_| finder.next_nonce()).collect();
     let mut transport: Transport<Vec<u8>> = Transport::new(Config::default(), seed);

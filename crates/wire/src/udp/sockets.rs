@@ -39,8 +39,9 @@ const EVENTS_MAX: usize = 32;
 const LOOKS_PER_SWEEP: u32 = 64;
 /// The same while somebody is about to sleep, whom a packet of a stranger would wake at once.
 const LOOKS_PER_SWEEP_ARMED: u32 = 4;
-/// In the epoll set: the first socket.
+/// In the epoll set: the first socket, and what is none of ours.
 const FIRST: u64 = u64::MAX;
+const OF_OTHERS: u64 = u64::MAX - 1;
 
 /// A socket with its segmentation state.
 #[derive(Debug)]
@@ -110,6 +111,8 @@ pub(super) struct Sockets {
     looks: u32,
     /// Sockets that the epoll set has shown to have something.
     ready: Vec<At>,
+    /// Descriptors of others, and whether they are in the epoll set.
+    others: Vec<(OwnedFd, bool)>,
 }
 
 #[derive(Debug)]
@@ -144,6 +147,7 @@ impl Sockets {
             hot: At::First,
             looks: 0,
             ready: Vec::with_capacity(EVENTS_MAX),
+            others: Vec::new(),
         })
     }
 
@@ -160,6 +164,17 @@ impl Sockets {
     /// Readable, while armed, when any of the sockets is.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
+    }
+
+    /// Has [`fd`](Self::fd) tell, while armed, of another descriptor, too; its owner looks at it.
+    pub(super) fn tell_too(&mut self, fd: BorrowedFd<'_>) -> Result<(), io::Error> {
+        self.others.push((fd.try_clone_to_owned()?, false));
+        Ok(())
+    }
+
+    /// Whether somebody sleeps on [`fd`](Self::fd), or is about to.
+    pub(super) fn is_armed(&self) -> bool {
+        self.armed
     }
 
     /// Whether somebody sleeps on [`fd`](Self::fd), or is about to.
@@ -207,6 +222,13 @@ impl Sockets {
                 // It would not be heard: the first socket takes what comes for it.
                 self.places.remove(&peer.address);
                 *slot = None;
+            }
+        }
+        for (fd, listened) in &mut self.others {
+            if *listened && !self.armed {
+                *listened = epoll::delete(&self.set, &*fd).is_err();
+            } else if !*listened && self.armed {
+                *listened = epoll::add(&self.set, &*fd, epoll::EventData::new_u64(OF_OTHERS), epoll::EventFlags::IN).is_ok();
             }
         }
         // A poller of an only peer looks there.
@@ -328,6 +350,7 @@ impl Sockets {
         for e in &events[..n] {
             match e.data.u64() {
                 FIRST => self.ready.push(At::First),
+                OF_OTHERS => {}
                 place => self.ready.push(At::Peer(place as usize)),
             }
         }
