@@ -62,6 +62,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    bellwire_wire::variables::warn_of_unknown();
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(status) = found::run(&Arguments::command(), &words) {
         return status;

@@ -11,7 +11,6 @@ use crate::ids::SessionId;
 use crate::opening::{Answered, Begun};
 use crate::packet::auth::{ANSWER_MESSAGE, AuthHello, AuthWelcome, MESSAGE_MAX, PAYLOAD, Told, WELCOME_BYTES};
 use crate::packet::handshake::{FAST_AES, RejectReason};
-use crate::packet::header::VERSION;
 use crate::packet::{Cookie, Hello, Packet, Reject};
 use crate::session::Stage;
 use crate::transport::Transport;
@@ -46,7 +45,7 @@ impl<B: Buffer> Transport<B> {
     fn bind(&mut self, id: SessionId, cookie: [u8; 16]) {
         let Some(keys) = &self.config.keys else { return };
         let Some(opening) = self.places.opening(id) else { return };
-        let payload = Told { party: opening.party, nonce: opening.nonce, versions: [VERSION, VERSION] }.emit();
+        let payload = Told { party: opening.party, nonce: opening.nonce, versions: self.config.versions }.emit();
         let Some(begun) = &mut opening.auth else { return };
         let mut message = [0; MESSAGE_MAX];
         let Ok(state) = keys.begin(&mut self.key_rng, opening.to.ip(), &cookie, &payload, &mut message) else { return };
@@ -103,14 +102,14 @@ impl<B: Buffer> Transport<B> {
     }
 
     /// The WELCOME of a half session, with the second message.
-    pub(crate) fn welcome_auth(&mut self, now: Instant, to: SocketAddr, hello: &Hello, id: SessionId, psn: u32, answering: Answering) {
+    pub(crate) fn welcome_auth(&mut self, now: Instant, to: SocketAddr, hello: &Hello, id: SessionId, (psn, version): (u32, u8), answering: Answering) {
         let mut party = crate::handshake::party(&self.config, id, self.attempt, psn);
         let cipher = if hello.party.features & FAST_AES != 0 { self.config.cipher } else { Cipher::ChaCha20Poly1305 };
         party.features = if cipher == Cipher::Aes128Gcm { FAST_AES } else { 0 };
-        let payload = Told { party, nonce: hello.nonce, versions: [VERSION, VERSION] }.emit();
+        let payload = Told { party, nonce: hello.nonce, versions: [version, version] }.emit();
         let mut message = [0; ANSWER_MESSAGE];
         let Ok(secrets) = answering.finish(&payload, &mut message) else { return self.drop_half(id) };
-        let welcome = AuthWelcome { session: hello.party.session, echo: hello.timestamp, nonce: hello.nonce, message };
+        let welcome = AuthWelcome { session: hello.party.session, echo: hello.timestamp, nonce: hello.nonce, version, message };
         let seal = self.association(cipher, secrets, now);
         if let Some(half) = self.places.half_mut(id) {
             half.auth = Some(Answered { seal, welcome });
@@ -161,8 +160,11 @@ impl<B: Buffer> Transport<B> {
         let mut payload = [0; PAYLOAD];
         let secrets = begun.states.iter_mut().find_map(|state| state.finish(&welcome.message, &mut payload).ok());
         let Some(secrets) = secrets else { return self.statistics.handshakes_forged += 1 };
-        let party = match Told::parse(&payload) {
-            Ok(told) if told.nonce == opening.nonce => told.party,
+        // The version in the message counts: that of the header is not authenticated.
+        let [lowest, highest] = self.config.versions;
+        let is_right = |told: &Told| told.nonce == opening.nonce && told.versions[0] == told.versions[1] && (lowest..=highest).contains(&told.versions[0]);
+        let (party, version) = match Told::parse(&payload) {
+            Ok(told) if is_right(&told) => (told.party, told.versions[0]),
             // The true peer says nonsense: there will be no other answer.
             _ => return self.fail(id, FailReason::NoAnswer),
         };
@@ -186,7 +188,7 @@ impl<B: Buffer> Transport<B> {
         }
         let cipher = if party.features & FAST_AES != 0 { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 };
         let seal = self.association(cipher, secrets, now);
-        self.come_up(now, from, id, &party, welcome.echo, Some(seal));
+        self.come_up(now, from, id, &party, (version, welcome.echo), Some(seal));
     }
 
     /// Another handshake, after a while.

@@ -25,6 +25,24 @@ pub const DATAGRAM_MAX: usize = 65_487;
 /// With keys, what is not authenticated ends a session only after this time without a sign of life.
 const HINTS_AFTER: Duration = Duration::from_secs(1);
 
+/// The lowest and the highest version of the protocol that a NIC speaks, unless it is told others.
+/// `scripts/versions.sh` sets `BELLWIRE_BUILD_VERSIONS` (`1-2`) for builds whose versions are alike
+/// but for their numbers.
+pub const VERSIONS: [u8; 2] = versions(option_env!("BELLWIRE_BUILD_VERSIONS"));
+
+const fn versions(range: Option<&str>) -> [u8; 2] {
+    let Some(text) = range else { return [1, 1] };
+    let [low @ b'1'..=b'9', b'-', high @ b'1'..=b'9'] = text.as_bytes() else { panic!("BELLWIRE_BUILD_VERSIONS is two digits, such as 1-2") };
+    assert!(*low <= *high, "the lowest version is at most the highest");
+    [*low - b'0', *high - b'0']
+}
+
+/// The highest version that both sides speak.
+pub(crate) fn common_version(ours: [u8; 2], theirs: [u8; 2]) -> Option<u8> {
+    let highest = ours[1].min(theirs[1]);
+    (highest >= ours[0].max(theirs[0])).then_some(highest)
+}
+
 /// Settings of a [`Transport`](crate::Transport). All sizes of datagrams are without the headers
 /// below them (IP, UDP).
 #[derive(Clone, Debug)]
@@ -41,6 +59,9 @@ pub struct Config {
     pub handshakes_max: usize,
     /// Whether other NICs may begin sessions.
     pub accept: bool,
+    /// The lowest and the highest version of the protocol that this NIC speaks. A session has the
+    /// highest that both sides do.
+    pub versions: [u8; 2],
     /// For experiments: 0 is the window; otherwise so many stop-and-wait channels take its place
     /// (`channels.rs`). Both sides need the same.
     pub channels: usize,
@@ -154,6 +175,7 @@ impl Default for Config {
             sessions_max: 4096,
             handshakes_max: 64,
             accept: true,
+            versions: VERSIONS,
             channels: 0,
             window_packets: WINDOW_PACKETS_MAX,
             window_packets_initial: 16,

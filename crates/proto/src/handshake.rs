@@ -14,13 +14,12 @@
 //! handshakes (`attempt`), so that a HELLO that was on its way when a session came up is told from
 //! one of a peer that has lost that session.
 
-use crate::config::Config;
+use crate::config::{Config, common_version};
 use crate::delivery::Buffer;
 use crate::event::{DownReason, Event, FailReason};
 use crate::ids::{NicId, PeerKey, SessionId};
 use crate::opening::{Half, Opening};
 use crate::packet::handshake::{Party, RejectReason};
-use crate::packet::header::VERSION;
 use crate::packet::{Cookie, Hello, Packet, Reject, Welcome};
 use crate::places::Place;
 use crate::session::{Session, Stage};
@@ -99,9 +98,9 @@ impl<B: Buffer> Transport<B> {
     pub(crate) fn follow_hello(&mut self, now: Instant, from: SocketAddr, hello: &Hello, answering: Option<Answering>) {
         let reject = |reason| Packet::Reject(Reject { session: hello.party.session, reason, nonce: hello.nonce });
         //= P-HAND-8
-        if hello.versions[0] > VERSION {
+        let Some(version) = common_version(self.config.versions, hello.versions) else {
             return self.answer(from, &reject(RejectReason::Version));
-        }
+        };
         if let Some(half) = self.half_of(hello) {
             return self.hello_again(now, from, hello, half, answering);
         }
@@ -126,7 +125,8 @@ impl<B: Buffer> Transport<B> {
         let id = if crowded {
             None
         } else {
-            self.places.insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, psn, yields, until, patience, auth: None })))
+            self.places
+                .insert(random, |id| Place::Half(Box::new(Half { id, address: from, peer: hello.party, version, psn, yields, until, patience, auth: None })))
         };
         //= P-HAND-5
         let Some(id) = id else {
@@ -138,14 +138,14 @@ impl<B: Buffer> Transport<B> {
         self.timers.set(id.slot(), until);
         self.step_back(now, from, hello.party.nic, patience);
         match answering {
-            Some(answering) => self.welcome_auth(now, from, hello, id, psn, answering),
-            None => self.welcome(from, hello, id, psn),
+            Some(answering) => self.welcome_auth(now, from, hello, id, (psn, version), answering),
+            None => self.welcome(from, hello, id, psn, version),
         }
     }
 
-    fn welcome(&mut self, to: SocketAddr, hello: &Hello, id: SessionId, psn: u32) {
+    fn welcome(&mut self, to: SocketAddr, hello: &Hello, id: SessionId, psn: u32, version: u8) {
         let party = party(&self.config, id, self.attempt, psn);
-        self.answer(to, &Packet::Welcome(Welcome { session: hello.party.session, echo: hello.timestamp, party, nonce: hello.nonce, version: VERSION }));
+        self.answer(to, &Packet::Welcome(Welcome { session: hello.party.session, echo: hello.timestamp, party, nonce: hello.nonce, version }));
     }
 
     /// The unconfirmed session with the NIC that the HELLO names.
@@ -158,10 +158,10 @@ impl<B: Buffer> Transport<B> {
     fn hello_again(&mut self, now: Instant, from: SocketAddr, hello: &Hello, id: SessionId, answering: Option<Answering>) {
         let Some(half) = self.places.half(id) else { return };
         let known = (half.peer.boot, half.peer.attempt);
-        let psn = half.psn;
+        let (psn, version) = (half.psn, half.version);
         if answering.is_none() && half.peer.session == hello.party.session && half.address == from && known == (hello.party.boot, hello.party.attempt) {
             //= P-HAND-4
-            self.welcome(from, hello, id, psn);
+            self.welcome(from, hello, id, psn, version);
         } else if (hello.party.boot, hello.party.attempt) > known {
             self.drop_half(id);
             self.follow_hello(now, from, hello, answering);
@@ -261,14 +261,24 @@ impl<B: Buffer> Transport<B> {
     pub(crate) fn handle_welcome(&mut self, now: Instant, from: SocketAddr, welcome: &Welcome) {
         let is_ours = |o: &Opening| o.nonce == welcome.nonce && o.to == from && o.auth.is_none() && o.peer == Some((welcome.party.nic, welcome.party.boot));
         let Some(id) = self.expected(welcome.session, is_ours) else { return };
-        self.come_up(now, from, id, &welcome.party, welcome.echo, None);
+        if !self.speaks(welcome.version) {
+            return self.statistics.implausible += 1;
+        }
+        self.come_up(now, from, id, &welcome.party, (welcome.version, welcome.echo), None);
     }
 
-    /// A session that we began is up.
-    pub(crate) fn come_up(&mut self, now: Instant, from: SocketAddr, id: SessionId, peer: &Party, echo: u32, seal: Option<Box<Association>>) {
+    /// Whether a peer may choose this version: we offered it.
+    pub(crate) fn speaks(&self, version: u8) -> bool {
+        let [lowest, highest] = self.config.versions;
+        (lowest..=highest).contains(&version)
+    }
+
+    /// A session that we began is up: its version, and the clock that the WELCOME echoed.
+    pub(crate) fn come_up(&mut self, now: Instant, from: SocketAddr, id: SessionId, peer: &Party, (version, echo): (u8, u32), seal: Option<Box<Association>>) {
         let Some(opening) = self.places.opening(id) else { return };
         let contexts = core::mem::take(&mut opening.contexts);
         let mut session = Session::new(&self.config, now, id, from, peer, opening.party.psn, false).sealed(seal);
+        session.version = version;
         session.handshake_took(now, echo);
         //= P-HAND-10
         session.life.want(now);
@@ -310,10 +320,11 @@ impl<B: Buffer> Transport<B> {
     //= P-HAND-5
     pub(crate) fn confirm(&mut self, now: Instant, id: SessionId) {
         let Some(half) = self.places.half_mut(id) else { return };
-        let (peer, address, psn) = (half.peer, half.address, half.psn);
+        let (peer, address, psn, version) = (half.peer, half.address, half.psn, half.version);
         let seal = half.auth.take().map(|answered| answered.seal);
         let key = (peer.nic, peer.nic == self.config.nic);
-        let session = Session::new(&self.config, now, id, address, &peer, psn, true).sealed(seal);
+        let mut session = Session::new(&self.config, now, id, address, &peer, psn, true).sealed(seal);
+        session.version = version;
         self.halves.retain(|h| *h != id);
         self.replace_peer(key, peer.boot);
         self.install(now, session, key);

@@ -62,7 +62,7 @@ mod tx_window;
 
 pub use bellwire_seal as seal;
 pub use bellwire_time::{Duration, Instant};
-pub use config::Config;
+pub use config::{Config, VERSIONS};
 pub use delivery::{Buffer, Delivery, Frame, Frames, Head, Returned};
 pub use error::{Error, PacketError};
 pub use event::{DownReason, Event, FailReason, Refusal, ReturnReason, Sent};

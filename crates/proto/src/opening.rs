@@ -7,7 +7,6 @@ use crate::ids::{NicId, SessionId};
 use crate::packet::Hello;
 use crate::packet::auth::{AuthHello, AuthWelcome};
 use crate::packet::handshake::Party;
-use crate::packet::header::VERSION;
 use crate::sequence::timestamp;
 use bellwire_seal::{Association, Initiating};
 use bellwire_time::{Duration, Instant};
@@ -85,7 +84,7 @@ impl Opening {
                 begun.hello.timestamp = timestamp(now);
                 begun.hello.emit(out)
             }
-            None => Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: [VERSION, VERSION], cookie: self.cookie }.emit(out),
+            None => Hello { timestamp: timestamp(now), party: self.party, nonce: self.nonce, versions: config.versions, cookie: self.cookie }.emit(out),
         }
     }
 }
@@ -96,6 +95,8 @@ pub(crate) struct Half {
     pub(crate) id: SessionId,
     pub(crate) address: SocketAddr,
     pub(crate) peer: Party,
+    /// The version of the protocol that both speak.
+    pub(crate) version: u8,
     /// Our first packet's number.
     pub(crate) psn: u32,
     /// From then on it makes room for another one.

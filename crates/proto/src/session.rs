@@ -62,6 +62,8 @@ pub(crate) struct Session<B> {
     pub(crate) peer_attempt: u64,
     pub(crate) address: SocketAddr,
     pub(crate) incoming: bool,
+    /// The version of the protocol that both sides speak.
+    pub(crate) version: u8,
     pub(crate) stage: Stage,
     /// The id by which packets reach it that are as they came: none if they must be opened before.
     pub(crate) plain_id: SessionId,
@@ -102,6 +104,7 @@ impl<B: Buffer> Session<B> {
             peer_attempt: peer.attempt,
             address,
             incoming,
+            version: config.versions[1],
             stage: Stage::Up,
             plain_id: id,
             seal: None,
@@ -247,6 +250,7 @@ impl<B: Buffer> Session<B> {
             peer_boot: self.peer_boot,
             address: self.address,
             incoming: self.incoming,
+            version: self.version,
             datagram: self.mtu.current(),
             rtt: Duration(self.rtt.smoothed()),
             rtt_deviation: Duration(self.rtt.deviation()),

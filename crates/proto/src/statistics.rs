@@ -110,6 +110,8 @@ pub struct SessionInfo {
     pub address: SocketAddr,
     /// Whether the peer began it.
     pub incoming: bool,
+    /// The version of the protocol that both sides speak.
+    pub version: u8,
     /// Bytes of a datagram.
     pub datagram: usize,
     /// Smoothed round-trip time; zero when unknown.

@@ -54,6 +54,31 @@ fn failure(configs: [Config; 2]) -> (FailReason, Duration) {
     }
 }
 
+/// 0.1 speaks version 1 alone. The next one speaks it too, and 2; one of later 2 alone.
+#[test]
+fn two_versions_agree_on_the_highest_that_both_speak() {
+    //= P-HAND-8
+    let ranges = [[1, 1], [1, 2], [2, 2], [1, 15], [3, 4]];
+    for (first, second) in ranges.iter().flat_map(|a| ranges.map(|b| (*a, b))) {
+        for has_keys in [false, true] {
+            let plain = |which, versions| Config { versions, ..config(which) };
+            let configs = [plain(0, first), plain(1, second)].map(|c| if has_keys { keyed(c) } else { c });
+            let common = first[1].min(second[1]);
+            if common < first[0].max(second[0]) {
+                assert_eq!(failure(configs).0, FailReason::Version, "{first:?} {second:?} {has_keys}");
+                continue;
+            }
+            let mut w = World::new(7, Faults::NONE, LOAD, configs);
+            w.connect(0);
+            assert!(w.run_until_settled(Duration::from_secs(10)), "{first:?} {second:?} {has_keys}");
+            assert_eq!(w.delivered(), 600);
+            for n in &w.nodes {
+                assert_eq!(n.transport.session_info(n.session.unwrap()).unwrap().version, common, "{first:?} {second:?} {has_keys}");
+            }
+        }
+    }
+}
+
 #[test]
 fn both_need_the_key_and_each_is_told_what_is_missing() {
     //= P-AUTH-3

@@ -172,7 +172,9 @@ fn values_without_meaning_are_refused() {
     }
     assert_eq!(with(4, &|b| b[84] = 0), Err(PacketError::Value));
     assert_eq!(with(5, &|b| b[48..].fill(0)), Err(PacketError::Value));
-    assert_eq!(with(6, &|b| b[2] = 2), Err(PacketError::Value));
+    for version in [0, 16] {
+        assert_eq!(with(6, &|b| b[2] = version), Err(PacketError::Value));
+    }
     assert_eq!(with(7, &|b| b[2] = 7), Err(PacketError::Value));
     assert_eq!(with(8, &|b| b[2] = 13), Err(PacketError::Value));
 }

@@ -133,7 +133,7 @@ impl Reason {
         match failure {
             LinkFailure::NobodyThere => Self::NobodyThere,
             LinkFailure::Busy => Self::Refused,
-            LinkFailure::NotReachable => Self::NotReachable,
+            LinkFailure::NotReachable | LinkFailure::OtherVersion => Self::NotReachable,
             LinkFailure::PeerDied => Self::PeerDied,
             LinkFailure::PeerClosed => Self::PeerClosed,
             LinkFailure::PeerRestarted => Self::PeerRestarted,

@@ -52,6 +52,8 @@ pub enum LinkFailure {
     KeyOther,
     /// This side has no public key of that host.
     KeyUnknown,
+    /// The two sides speak no common version of the protocol.
+    OtherVersion,
 }
 
 impl LinkFailure {
@@ -95,6 +97,7 @@ impl LinkFailure {
             Self::KeyMissing => "the peer has no key, and this side wants authenticated packets",
             Self::KeyOther => "the peer's key is another one, or one side does not believe the other's",
             Self::KeyUnknown => "no public key of that host is known (BELLWIRE_KEY_HOSTS)",
+            Self::OtherVersion => "the peer speaks other versions of the protocol: install the same release on both sides",
         }
     }
 }

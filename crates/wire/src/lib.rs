@@ -38,6 +38,7 @@ mod terms;
 mod told;
 pub mod udp;
 pub mod users;
+pub mod variables;
 mod wire;
 pub mod xdp;
 

@@ -172,6 +172,7 @@ VIP_RETURN VipxQueryLink(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_LINK_INFO *Info)
 #define VIPX_CAUSE_NOT_ALLOWED_THERE 11 /* the process there is another user's, and does not allow this one */
 /* after VIP_NOT_REACHABLE of VipConnectRequest: BELLWIRE_KEY_FILE, bellwire-environment(7) */
 #define VIPX_CAUSE_KEY 12            /* the two sides do not have keys that belong together */
+#define VIPX_CAUSE_VERSION 13        /* the two sides speak no common version of the protocol */
 /* VIPX_BY_PEER, VIPX_BY_HERE */
 #define VIPX_CAUSE_DISCONNECTED 16
 #define VIPX_CAUSE_RECEIVE_QUEUE_EMPTY 17 /* a message found no receive posted */

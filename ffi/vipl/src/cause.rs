@@ -29,6 +29,7 @@ const fn link_code(failure: LinkFailure) -> u32 {
         LinkFailure::NotAllowedThere => 11,
         LinkFailure::NobodyThere | LinkFailure::Busy | LinkFailure::NotReachable => 9,
         LinkFailure::KeyWanted | LinkFailure::KeyMissing | LinkFailure::KeyOther | LinkFailure::KeyUnknown => 12,
+        LinkFailure::OtherVersion => 13,
     }
 }
 

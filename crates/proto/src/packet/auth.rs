@@ -208,6 +208,8 @@ pub(crate) struct AuthWelcome {
     pub(crate) session: u64,
     pub(crate) echo: u32,
     pub(crate) nonce: u64,
+    /// The version chosen. The message says it too, authenticated.
+    pub(crate) version: u8,
     pub(crate) message: [u8; ANSWER_MESSAGE],
 }
 
@@ -215,14 +217,12 @@ impl AuthWelcome {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let raw: &WelcomeRaw = header::exact(bytes)?;
         header::reserved(raw.header.flags == AUTH)?;
-        if raw.header.short.get() != u16::from(header::VERSION) {
-            return Err(PacketError::Value);
-        }
-        Ok(Self { session: raw.header.session.get(), echo: raw.header.word.get(), nonce: raw.nonce.get(), message: raw.message })
+        let version = header::chosen_version(raw.header.short.get())?;
+        Ok(Self { session: raw.header.session.get(), echo: raw.header.word.get(), nonce: raw.nonce.get(), version, message: raw.message })
     }
 
     pub(crate) fn emit(&self, out: &mut [u8]) -> usize {
-        let header = Header::new(Kind::Welcome, AUTH, u16::from(header::VERSION), self.echo, self.session);
+        let header = Header::new(Kind::Welcome, AUTH, u16::from(self.version), self.echo, self.session);
         header::put(&WelcomeRaw { header, nonce: self.nonce.into(), message: self.message }, out)
     }
 }
@@ -317,7 +317,7 @@ mod tests {
             }
             assert!(AuthHello::parse(&bytes[..255]).is_err() && AuthHello::parse(&bytes[..257]).is_err());
         }
-        let welcome = AuthWelcome { session: 1, echo: 2, nonce: 3, message: [7; ANSWER_MESSAGE] };
+        let welcome = AuthWelcome { session: 1, echo: 2, nonce: 3, version: 1, message: [7; ANSWER_MESSAGE] };
         let mut bytes = [0; WELCOME_BYTES];
         assert_eq!(welcome.emit(&mut bytes), WELCOME_BYTES);
         assert_eq!(AuthWelcome::parse(&bytes), Ok(welcome));

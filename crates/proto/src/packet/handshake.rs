@@ -243,16 +243,8 @@ impl Welcome {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let raw: &WelcomeRaw = header::exact(bytes)?;
         header::reserved(raw.header.flags == 0 && raw.zero.get() == 0)?;
-        if raw.header.short.get() != u16::from(header::VERSION) {
-            return Err(PacketError::Value);
-        }
-        Ok(Self {
-            session: raw.header.session.get(),
-            echo: raw.header.word.get(),
-            party: raw.party.party()?,
-            nonce: raw.party.nonce.get(),
-            version: header::VERSION,
-        })
+        let version = header::chosen_version(raw.header.short.get())?;
+        Ok(Self { session: raw.header.session.get(), echo: raw.header.word.get(), party: raw.party.party()?, nonce: raw.party.nonce.get(), version })
     }
 
     pub(crate) fn emit(&self, out: &mut [u8]) -> usize {

@@ -5,8 +5,17 @@ use crate::error::PacketError;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// The version of the protocol that this crate speaks.
-pub const VERSION: u8 = 1;
+/// The form of packets, in the high four bits of the first byte. All versions of the protocol have
+/// this one, so that any two of them can agree.
+pub const FORM: u8 = 1;
+/// Versions are 1 to this.
+pub(crate) const VERSION_MAX: u8 = 15;
+
+/// The version that a WELCOME names.
+pub(crate) fn chosen_version(short: u16) -> Result<u8, PacketError> {
+    u8::try_from(short).ok().filter(|v| (1..=VERSION_MAX).contains(v)).ok_or(PacketError::Value)
+}
+
 /// Bytes of the common header.
 pub const HEADER: usize = 16;
 
@@ -77,7 +86,7 @@ impl Kind {
 
     /// The first byte of a packet of this kind.
     pub(crate) const fn first_byte(self) -> u8 {
-        VERSION << 4 | self as u8
+        FORM << 4 | self as u8
     }
 }
 
@@ -111,7 +120,7 @@ pub(crate) fn kind_of(bytes: &[u8]) -> Result<Kind, PacketError> {
         return Err(PacketError::Short);
     }
     //= P-HEAD-2
-    if bytes[0] >> 4 != VERSION {
+    if bytes[0] >> 4 != FORM {
         return Err(PacketError::Version);
     }
     Kind::from_raw(bytes[0] & 15).ok_or(PacketError::Kind)

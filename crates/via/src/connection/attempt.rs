@@ -122,6 +122,10 @@ impl<W: Wire> Engine<W> {
                 self.send_message(link, Head::new(op, 0), vi, ReplyCode::Accepted);
             }
             Err(LinkFailure::NotReachable) => self.attempt_ends(vi, Err(Error::NotReachable)),
+            Err(reason @ LinkFailure::OtherVersion) => {
+                a.refusal = Some(reason);
+                self.attempt_ends(vi, Err(Error::NotReachable));
+            }
             Err(LinkFailure::LocalLimit) => self.attempt_ends(vi, Err(Error::Resource)),
             Err(reason) if reason.is_of_keys() => {
                 a.refusal = Some(reason);

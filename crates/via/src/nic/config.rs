@@ -202,6 +202,7 @@ impl NicConfig {
     /// As for [`from_env`](Self::from_env); a wrong `address` counts as a wrong
     /// `BELLWIRE_ADDRESS`.
     pub fn from_env_at(address: Option<&str>) -> Result<Self, ConfigError> {
+        crate::wire::variables::warn_of_unknown();
         let mut config = Self::default();
         if let Some(mode) = read("BELLWIRE_MODE", parse_mode)? {
             config.mode = mode;

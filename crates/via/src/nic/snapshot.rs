@@ -241,6 +241,7 @@ fn write_link(out: &mut String, link: LinkId, info: &LinkInfo) -> core::fmt::Res
     write!(out, ",\"loopback\":{loopback},\"segments_mapped\":{segments_mapped}")?;
     if let Some(path) = path {
         let figures = [
+            ("version", path.version.into()),
             ("datagram_bytes", path.datagram as u64),
             ("rtt_ns", path.rtt.0),
             ("rtt_min_ns", path.rtt_min.0),

@@ -116,6 +116,7 @@ pub(super) fn failure_of(reason: FailReason) -> LinkFailure {
         FailReason::PeerHasNoKey => LinkFailure::KeyMissing,
         FailReason::OtherKey => LinkFailure::KeyOther,
         FailReason::HostUnknown => LinkFailure::KeyUnknown,
+        FailReason::Version => LinkFailure::OtherVersion,
         FailReason::NoAnswer | FailReason::NotAccepting | FailReason::Closed => LinkFailure::NobodyThere,
         _ => LinkFailure::PeerMisbehaved,
     }

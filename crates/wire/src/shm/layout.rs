@@ -32,8 +32,9 @@ pub(super) const FRAME_PAYLOAD_MAX: u32 = 16 * 1024;
 pub(super) const CATALOGUE_ENTRIES: usize = 4096;
 
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"bellwire");
-/// Changes whenever anything of this layout or of the frames does.
-pub(super) const VERSION: u32 = 4;
+/// Changes whenever anything of this layout or of the frames does. Two versions have UDP between
+/// them. A build of other versions of UDP (`scripts/versions.sh`) has another one here.
+pub(super) const VERSION: u32 = 3 + bellwire_proto::VERSIONS[1] as u32;
 
 pub(super) const HEAD_AT: usize = 128;
 pub(super) const ARMED_AT: usize = 256;

@@ -453,7 +453,9 @@ fn is_readable(fd: &impl AsFd) -> bool {
 fn ask(q: &mut Question, socket: &UdpSocket, now: Instant) -> bool {
     q.tries += 1;
     q.next_at = now + if q.tries > FIND_TRIES { PATIENCE } else { FIND_PERIOD };
-    match socket.send_to(&q.bytes, q.to) {
+    // A directory of release 0.1.0 does not read the question as it is.
+    let old = if q.tries.is_multiple_of(2) { packet::old_find(&q.bytes) } else { None };
+    match socket.send_to(old.as_ref().unwrap_or(&q.bytes), q.to) {
         Err(e) => !matches!(e.kind(), io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable | io::ErrorKind::PermissionDenied),
         Ok(_) => true,
     }

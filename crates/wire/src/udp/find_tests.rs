@@ -217,6 +217,51 @@ fn strangers_are_counted_and_bounded() {
     assert!(b.finder.poll_found().is_none());
 }
 
+/// Release 0.1.0 asked and answered in another form.
+#[test]
+fn release_0_1_0_asks_and_is_asked() {
+    let now = Instant(1);
+    let mut b = side(9, 30_005);
+    let here = address(&b, b"x");
+    assert!(b.finder.listen(now, &here));
+    let old = UdpSocket::bind((Ipv4Addr::new(127, 77, 0, 201), 0)).unwrap();
+    let directory = SocketAddr::new(b.finder.own.ip(), 30_005);
+    // Its question, and its answer: no user in it.
+    let question = packet::old_find(&Find { nonce: 9, name: 1 }.store()).unwrap();
+    assert_eq!((question[..2].to_vec(), question.len()), (vec![0xf1, 1], FIND_BYTES));
+    old.send_to(&question, directory).unwrap();
+    b.finder.take_questions(now);
+    let mut bytes = [0; 128];
+    assert_eq!((old.recv_from(&mut bytes).unwrap().0, bytes[..2].to_vec()), (FOUND_BYTES, vec![0xf2, 1]));
+    assert!(bytes[4..8] == [0; 4]);
+    let answer = packet::old_found(Found { nonce: 9, name: 1, user: 1000, port: 7 });
+    assert_eq!(Found::load(&answer), Some(Found { nonce: 9, name: 1, user: 0, port: 7 }));
+    assert_eq!(Found::load(&[&answer[..4], &[1], &answer[5..]].concat()), None);
+    // It is asked: the second question is in its form.
+    let directory = UdpSocket::bind((Ipv4Addr::new(127, 77, 0, 202), 30_006)).unwrap();
+    let mut a = side(10, 30_006);
+    a.finder.locate(
+        now,
+        &a.socket,
+        5,
+        Rendezvous::Client,
+        &NetAddress::new(&[127, 0, 0, 1], b"a").unwrap(),
+        &NetAddress::new(&[127, 77, 0, 202], b"x").unwrap(),
+    );
+    a.finder.handle_timeout(now + FIND_PERIOD, &a.socket);
+    let asked = [0, 1].map(|_| {
+        let (n, from) = directory.recv_from(&mut bytes).unwrap();
+        (bytes[..n].to_vec(), from)
+    });
+    assert_eq!((asked[0].0[1], asked[1].0[1]), (2, 1));
+    let find = Find::load(&asked[1].0).unwrap();
+    directory.send_to(&packet::old_found(Found { nonce: find.nonce, name: find.name, user: 0, port: 77 }), asked[1].1).unwrap();
+    a.socket.set_nonblocking(false).unwrap();
+    let (n, from) = a.socket.recv_from(&mut bytes).unwrap();
+    a.finder.handle_packet(now, from, &bytes[..n]);
+    assert_eq!(a.finder.poll_found(), Some((5, Ok(SocketAddr::from(([127, 77, 0, 202], 77))))));
+}
+
 #[test]
 fn addresses_with_and_without_a_port() {
     assert_eq!(ip_and_port(&[10, 0, 0, 1]), Some((IpAddr::from([10, 0, 0, 1]), None)));

@@ -37,6 +37,8 @@ const SEALED_FIND: u8 = 0xf3;
 const SEALED_FOUND: u8 = 0xf4;
 const NO_KEY: u8 = 0xf5;
 const VERSION: u8 = 2;
+/// That of release 0.1.0: without keys, and without the user in an answer.
+const OLD: u8 = 1;
 const WAITS_VERSION: u8 = 1;
 /// Bytes of a sealed datagram that anybody can read, before its random ones.
 const CLEAR: usize = 8;
@@ -160,8 +162,9 @@ impl Find {
         b
     }
 
+    /// Also a question of release 0.1.0.
     pub(crate) fn load(b: &[u8]) -> Option<Self> {
-        let fine = b.len() == FIND_BYTES && b[0] == FIND && b[1] == VERSION && zero(&b[2..8]) && zero(&b[32..]);
+        let fine = b.len() == FIND_BYTES && b[0] == FIND && matches!(b[1], OLD | VERSION) && zero(&b[2..8]) && zero(&b[32..]);
         fine.then(|| Self { nonce: u64::from_le_bytes(word(b, 8)), name: u128::from_le_bytes(word(b, 16)) })
     }
 }
@@ -178,7 +181,8 @@ impl Found {
     }
 
     pub(crate) fn load(b: &[u8]) -> Option<Self> {
-        let fine = b.len() == FOUND_BYTES && b[0] == FOUND && b[1] == VERSION && (!zero(&b[2..4]) || zero(&b[4..8]));
+        let may_name_user = b.len() == FOUND_BYTES && b[1] == VERSION && !zero(&b[2..4]);
+        let fine = b.len() == FOUND_BYTES && b[0] == FOUND && matches!(b[1], OLD | VERSION) && (may_name_user || zero(&b[4..8]));
         fine.then(|| Self {
             nonce: u64::from_le_bytes(word(b, 8)),
             name: u128::from_le_bytes(word(b, 16)),
@@ -186,6 +190,24 @@ impl Found {
             port: u16::from_le_bytes(word(b, 2)),
         })
     }
+}
+
+/// Whether it is a question of release 0.1.0, which reads no other answers than [`old_found`].
+pub(super) fn is_old_find(question: &[u8]) -> bool {
+    question.get(1) == Some(&OLD)
+}
+
+/// The question as a directory of release 0.1.0 reads it; none of a sealed one.
+pub(super) fn old_find(question: &[u8]) -> Option<Vec<u8>> {
+    let mut old = Find::load(question).map(|_| question.to_vec())?;
+    old[1] = OLD;
+    Some(old)
+}
+
+pub(super) fn old_found(found: Found) -> Vec<u8> {
+    let mut b = Found { user: 0, ..found }.store().to_vec();
+    b[1] = OLD;
+    b
 }
 
 /// What a process that waits tells its directory.

@@ -43,6 +43,8 @@ pub(super) struct Asked {
     /// The user whose process is asked.
     pub(super) user: u32,
     pub(super) find: Find,
+    /// It was asked as release 0.1.0 asks.
+    pub(super) is_old: bool,
     pub(super) deadline: Instant,
 }
 
@@ -119,7 +121,7 @@ impl Finder {
             let mut bytes = [0; packet::LONGEST + 1];
             let Ok((n, from)) = socket.recv_from(&mut bytes) else { return };
             if let Some(find) = self.read_question(from, &bytes[..n]) {
-                self.take_question(now, from, find);
+                self.take_question(now, from, find, packet::is_old_find(&bytes[..n]));
             }
         }
     }
@@ -148,7 +150,7 @@ impl Finder {
         None
     }
 
-    fn take_question(&mut self, now: Instant, from: SocketAddr, find: Find) {
+    fn take_question(&mut self, now: Instant, from: SocketAddr, find: Find, is_old: bool) {
         // Asked again: the answer is on its way.
         if self.asked.values().any(|a| a.from == from && a.find == find) {
             return;
@@ -162,9 +164,9 @@ impl Finder {
                 {
                     self.unwatch(oldest.socket.as_fd());
                 }
-                self.asked.insert(number, Asked { socket, from, user, find, deadline: now + ASKED_TIME });
+                self.asked.insert(number, Asked { socket, from, user, find, is_old, deadline: now + ASKED_TIME });
             }
-            None => self.say(from, find, 0, None),
+            None => self.say(from, find, is_old, None),
         }
     }
 
@@ -183,14 +185,16 @@ impl Finder {
     pub(super) fn reply(&mut self, number: u64, port: Option<u16>) {
         if let Some(a) = self.asked.remove(&number) {
             self.unwatch(a.socket.as_fd());
-            self.say(a.from, a.find, a.user, port);
+            self.say(a.from, a.find, a.is_old, port.map(|port| (port, a.user)));
         }
     }
 
-    pub(super) fn say(&mut self, to: SocketAddr, find: Find, user: u32, port: Option<u16>) {
-        let user = if port.is_some() { user } else { 0 };
-        let found = Found { nonce: find.nonce, name: find.name, user, port: port.unwrap_or(0) };
+    /// The answer: the port and the user of a process that waits.
+    pub(super) fn say(&mut self, to: SocketAddr, find: Find, is_old: bool, waits: Option<(u16, u32)>) {
+        let (port, user) = waits.unwrap_or((0, 0));
+        let found = Found { nonce: find.nonce, name: find.name, user, port };
         let bytes = match &self.keys {
+            None if is_old => packet::old_found(found),
             None => found.store().to_vec(),
             Some(keys) => match packet::seal_found(keys, &mut self.seals, to.ip(), found) {
                 Some(bytes) => bytes,
