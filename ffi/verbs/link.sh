@@ -3,7 +3,7 @@
 # Makes the two libraries of the archive that Cargo builds, with the versions of symbols that programs were linked with (Cargo's own shared libraries cannot have any):
 #   ffi/verbs/link.sh ARCHIVE DIRECTORY
 # DIRECTORY/libbellwire-verbs.so           to be preloaded; the real libibverbs may be there beside it
-# DIRECTORY/bellwire-verbs/libibverbs.so.1 in its place, for LD_LIBRARY_PATH; with names that vendors' libraries want of the private interface, which do nothing
+# DIRECTORY/bellwire-verbs/libibverbs.so.1 in its place, for LD_LIBRARY_PATH: brings the other one; has names that vendors' libraries want of the private interface, which do nothing
 set -eu
 archive=$1 out=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,11 +13,11 @@ trap 'rm -rf "$work"' EXIT
 
 # A node of the version script for each version, the older before the newer. Only IBVERBS_1.1 stands
 # before IBVERBS_1.0: a program that asks for no version gets what the first node has.
-map() { # file of "name version"
+map() { # file of "name version"; "- version" is a version without a name of its own
     before=
     for version in $(awk '{print $2}' "$1" | sort -uV | awk 'NR == 1 { oldest = $0; next } { print } NR == 2 { print oldest }'); do
-        printf '%s {\n  global:\n' "$version"
-        awk -v v="$version" '$2 == v {print "    " $1 ";"}' "$1"
+        printf '%s {\n' "$version"
+        awk -v v="$version" '$2 == v && $1 != "-" {names = names "    " $1 ";\n"} END {if (names != "") printf "  global:\n%s", names}' "$1"
         [ -n "$before" ] || printf '  local: *;\n'
         printf '}%s;\n' "$before"
         case $version in *PRIVATE*) ;; *) before=" $version" ;; esac
@@ -62,10 +62,16 @@ cat "$here/symbols.txt" "$work/older" >"$work/names"
 map "$work/names" | sed '/local: \*;/d' >"$work/preload.map"
 link libbellwire-verbs.so "$out/libbellwire-verbs.so" "$work/preload.o" "$work/preload.map"
 
-object "$work/replace.o" "$here/symbols.txt"
-cat "$here/unused.txt" >>"$work/names"
-map "$work/names" >"$work/replace.map"
+# A loader asks this library for the versions of names, and finds the names in the one that it
+# brings: the versions of those have nodes without names here.
+{ awk '{print "-", $2}' "$work/names"; cat "$here/unused.txt"; } >"$work/names-here"
+map "$work/names-here" >"$work/replace.map"
 # Nothing calls the unused ones: they belong to drivers and to what speaks with the kernel, and
 # there is no device for those.
-# shellcheck disable=SC2046
-link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/replace.o" "$work/replace.map" $(awk '{print "-Wl,--defsym=" $1 "=ibv_fork_init"}' "$here/unused.txt")
+{
+    echo 'static int nothing(void) { return 0; }'
+    awk '{print "int " $1 "(void) __attribute__((alias(\"nothing\")));"}' "$here/unused.txt"
+} >"$work/unused.c"
+# shellcheck disable=SC2086
+${CC:-cc} -w -O2 -fPIC -c "$work/unused.c" -o "$work/unused.o"
+link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/unused.o" "$work/replace.map" -Wl,-rpath,'$ORIGIN/..' -Wl,--enable-new-dtags -Wl,--no-as-needed "$out/libbellwire-verbs.so" -Wl,--as-needed
