@@ -101,6 +101,7 @@ lane_c() {
     part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
 }
 lane_verbs() {
+    certain abi    tests/abi/check.sh "$target/installed" "$target/tests-abi"
     part agent     tests/agent/check.sh "$target/installed" "$target/tests-agent"
     part capture   tests/trace/capture.sh "$target/installed" "$target/tests-capture"
     part python    python/check.sh "$target/installed" "$target/tests-python"
@@ -180,15 +181,18 @@ if [ "$mode" = long ]; then
     certain aarch64 scripts/aarch64.sh
     part gas-cost  tests/gas/cost.sh "$target/tests-gas"
     part deb       env BUILD="$target/release" packaging/deb.sh "$target/deb"
-    part deb-installed packaging/check-deb.sh "$target/deb" "$target/deb-roots"
+    part deb-installed packaging/check-deb.sh "$target/deb" "$target/roots"
+    part wheels    env TARGET_DIR="$target" packaging/wheels.sh "$target/wheels/made"
+    part wheels-installed env ROOTS="$target/roots" packaging/check-wheel.sh "$target/wheels/made" "$target/wheels/tried" bookworm trixie noble bullseye bionic
     part image     packaging/image.sh "$target/deb" "$target/image"
     part image-runs packaging/check-image.sh "$target/image" "$target/image-root"
     part rpm       env BUILD="$target/release" packaging/rpm.sh "$target/rpm"
     part rpm-installed packaging/check-rpm.sh "$target/rpm" "$target/rpm-root"
     part tarball   env BUILD="$target/release" packaging/tarball.sh "$target/tarball"
     part tarball-installed packaging/check-tarball.sh "$target/tarball" "$target/tarball-logs"
-    part ci-long   env PACKAGES="$target/deb" ci/tests/check.sh "$target/installed" "$target/tests-ci" bookworm trixie
+    part ci-long   env PACKAGES="$target/deb" ROOTS="$target/roots" ci/tests/check.sh "$target/installed" "$target/tests-ci" bookworm trixie noble
     part site-long site/check.sh "$target/site" "$target/installed" "$target/tarball"
+    certain published scripts/crates.sh verify
     part ci-source ci/setup.sh --from source --devices 2 --prefix "$target/ci-source"
     part trace-long tests/trace/check.sh "$target/installed" "$target/tests-trace" long
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long

@@ -75,6 +75,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("BELLWIRE_VERBS_STRICT", "`text` or `json`, and perhaps `:FILE`", "no reports", "reports of what an RDMA program does against the rules"),
     variable("BELLWIRE_VIPL", "file", "beside the command, then the loader's", "the libvipl that is measured, or carries messages"),
     variable("BELLWIRE_WIRE", "`host`, `sisci`", "`host`", "whether everything goes by SISCI calls"),
+    variable("BELLWIRE_XDP", "`off`, `on`, `native`", "`off`", "whether short packets to other hosts pass the kernel's stack"),
 ];
 
 /// Variables by which Bellwire's parts, its tests and examples speak to each other. Users need none
