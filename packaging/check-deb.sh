@@ -1,29 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Debian packages in clean systems: installs what packaging/deb.sh has made in fresh roots of Debian
-# 12 and 13, runs their tests (packaging/debian/tests) there as an ordinary user, and removes them.
+# Debian packages in clean systems: fresh roots of Debian 12 and 13 and of Ubuntu 24.04. They are
+# installed there, tried by packaging/debian/tests as an ordinary user, and removed.
 #   packaging/check-deb.sh PACKAGES OUT [SUITE ..]     OUT: a folder for the roots, kept for the next run
-# SKIPPED without root, debootstrap or a mirror of Debian (MIRROR=http://..).
+# SKIPPED without root, debootstrap or a mirror (MIRROR=http://.., UBUNTU_MIRROR).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 packages=$(realpath "$1") out=$2
 shift 2
-[ $# -gt 0 ] || set -- bookworm trixie
-mirror=${MIRROR:-http://deb.debian.org/debian}
+[ $# -gt 0 ] || set -- bookworm trixie noble
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: not root"; exit 0; }
-command -v debootstrap >/dev/null || { echo "SKIPPED: no debootstrap"; exit 0; }
 mkdir -p "$out"
 out=$(realpath "$out")
 . packaging/checks.sh
 . packaging/inside.sh
 for suite in "$@"; do
     root=$out/$suite
-    if [ ! -e "$root.whole" ]; then
-        rm -rf "$root"
-        debootstrap --variant=minbase --include=gcc,libc6-dev,pkg-config,ibverbs-utils,iproute2 "$suite" "$root" "$mirror" >"$out/$suite.log" 2>&1 ||
-            { echo "SKIPPED $suite: $(tail -n 1 "$out/$suite.log")"; continue; }
-        touch "$root.whole"
-    fi
+    why=$(root_of "$suite" "$out") || { echo "SKIPPED $suite: $why"; continue; }
     find "$root/usr" "$root/etc" "$root/var/lib/dpkg/info" -name '*bellwire*' | sort >"$out/before"
     rm -rf "$root/packages"
     mkdir "$root/packages"

@@ -5,3 +5,6 @@
 # shellcheck disable=SC2034 # for the script that sources this
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# What a build writes into programs of its own folder, and of Cargo's, does not depend on where
+# these are. With other flags of the caller's there is no promise.
+export RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }--remap-path-prefix=$PWD=/bellwire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"

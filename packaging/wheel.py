@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Packs an installation (`make install PREFIX=..`) and the Python module into a wheel.
 
-    packaging/wheel.py PREFIX OUT [--platform manylinux_2_28_x86_64] [--strip PROGRAM]
+    packaging/wheel.py PREFIX OUT [--platform manylinux_2_27_x86_64] [--strip PROGRAM]
 
 The same files give the same bytes: entries are sorted, and their time is SOURCE_DATE_EPOCH (without
 it, that of the last commit). A wheel cannot hold symbolic links: a library has the name that
@@ -69,10 +69,6 @@ def stripped(path, program):
         return to.read_bytes()
 
 
-# The simulator of network-interface designs: with it the wheel would have more than 15 MB.
-LEFT_OUT = {"bin/bellwire-ni", "share/man/man1/bellwire-ni.1"}
-
-
 def installed(prefix, strip):
     """The files of an installation: their names in the wheel, bytes, whether they can be run."""
     for path in sorted(prefix.rglob("*")):
@@ -87,8 +83,6 @@ def installed(prefix, strip):
             continue
         if re.fullmatch(r"lib/lib\w+\.so\.\d+\..+", name):
             continue  # under the name that programs are bound to
-        if name in LEFT_OUT:
-            continue
         data = path.read_bytes()
         if name.startswith("lib/pkgconfig/"):
             data = re.sub(rb"^prefix=.*$", b"prefix=${pcfiledir}/../..", data, flags=re.M)

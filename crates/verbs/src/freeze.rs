@@ -150,8 +150,8 @@ struct Work {
 
 impl Order {
     fn new(pages: &Range<usize>, base: usize) -> Option<Box<Self>> {
-        // SAFETY: calls that return numbers.
-        let (process, caller) = unsafe { (libc::getpid(), libc::gettid()) };
+        // SAFETY: calls that return numbers. (The C library has `gettid` since 2.30 only.)
+        let (process, caller) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid) as c_int) };
         let tasks = open("/proc/self/task", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let work = Work {
             process,
