@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The four calls of bpf(2) that are needed: a map of sockets, a program, and its link to an
+//! The five calls of bpf(2) that are needed: a map of sockets, a program, and its link to an
 //! interface, which ends with its descriptor.
 
 use super::filter::Instruction;
@@ -10,6 +10,7 @@ const MAP_CREATE: i64 = 0;
 const MAP_UPDATE: i64 = 2;
 const PROG_LOAD: i64 = 5;
 const LINK_CREATE: i64 = 28;
+const LINK_DETACH: i64 = 34;
 
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
@@ -84,4 +85,11 @@ pub(super) fn attach(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io:
     let attributes = Attributes::new().u32(0, program.as_raw_fd() as u32).u32(4, interface).u32(8, ATTACH_XDP).u32(12, flags);
     // SAFETY: there is no address in it.
     unsafe { attributes.make(LINK_CREATE) }
+}
+
+/// Has the interface no longer run the program, whoever has the link's descriptor.
+pub(super) fn detach(link: BorrowedFd<'_>) {
+    let attributes = Attributes::new().u32(0, link.as_raw_fd() as u32);
+    // SAFETY: there is no address in it.
+    let _ = unsafe { attributes.call(LINK_DETACH) };
 }

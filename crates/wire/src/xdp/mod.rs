@@ -44,6 +44,12 @@ const UNKNOWN: Duration = Duration::from_millis(1);
 /// How often an interface that is taken is tried again, and the pauses between.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
+/// Packets longer than this are parts of a stream, and as many of them at most follow a run.
+const SHORT: usize = 512;
+const FOLLOW: u32 = 16;
+/// The longest packet with its headers: the kernel leaves room before what arrives
+/// (`XDP_PACKET_HEADROOM`).
+const LONGEST: usize = FRAME - 256;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
@@ -123,6 +129,8 @@ struct Peer {
     route: Option<Route>,
     ask_at: Instant,
     users: u32,
+    /// Long packets that follow a run by the UDP socket there: beside it they would overtake.
+    follow: u32,
 }
 
 /// The sockets of a NIC, and its peers.
@@ -137,8 +145,20 @@ pub(crate) struct Xdp {
     hot: usize,
     routes: Routes,
     peers: BTreeMap<SocketAddr, Peer>,
-    /// Ends the program's work when it is closed.
-    _link: OwnedFd,
+    /// Ends the program's work when it is closed, also by a kill.
+    link: OwnedFd,
+    /// The process that made it.
+    process: u32,
+}
+
+impl Drop for Xdp {
+    fn drop(&mut self) {
+        // A child of a fork may have the descriptor still. In the child, the program is the
+        // parent's.
+        if std::process::id() == self.process {
+            bpf::detach(self.link.as_fd());
+        }
+    }
 }
 
 impl Xdp {
@@ -156,10 +176,10 @@ impl Xdp {
         for (queue, socket) in sockets.iter().enumerate() {
             bpf::put(map.as_fd(), queue as u32, socket.fd()).map_err(refused("a map of sockets"))?;
         }
-        let longest = FRAME.min(interface.mtu + ETHERNET);
+        let longest = LONGEST.min(interface.mtu + ETHERNET);
         let program = bpf::load(&filter::program(own.port(), map.as_raw_fd(), longest)).map_err(refused("loading the program"))?;
         let link = bpf::attach(program.as_fd(), number, mode.flags()).map_err(refused("attaching the program"))?;
-        Ok(Self { own, number, interface, mode, sockets, hot: 0, routes, peers: BTreeMap::new(), _link: link })
+        Ok(Self { own, number, interface, mode, sockets, hot: 0, routes, peers: BTreeMap::new(), link, process: std::process::id() })
     }
 
     /// For people: which interface, and how.
@@ -175,7 +195,7 @@ impl Xdp {
 
     /// There is a session with a peer.
     pub fn session_up(&mut self, to: SocketAddr) {
-        self.peers.entry(to).or_insert(Peer { route: None, ask_at: Instant(0), users: 0 }).users += 1;
+        self.peers.entry(to).or_insert(Peer { route: None, ask_at: Instant(0), users: 0, follow: 0 }).users += 1;
     }
 
     /// One is over.
@@ -191,18 +211,29 @@ impl Xdp {
     /// One datagram to a peer that there is a session with. Several of a size are better off with
     /// the stack, which hands them on as one packet as far as it can.
     pub fn send(&mut self, now: Instant, to: SocketAddr, bytes: &[u8], segment: Option<usize>) -> Sent {
+        let Some(peer) = self.peers.get_mut(&to) else { return Sent::Elsewhere };
         if segment.is_some_and(|size| size < bytes.len()) {
+            peer.follow = FOLLOW;
             return Sent::Elsewhere;
         }
-        let Some(peer) = self.peers.get_mut(&to) else { return Sent::Elsewhere };
+        if peer.follow != 0 && bytes.len() > SHORT {
+            peer.follow -= 1;
+            return Sent::Elsewhere;
+        }
         if now >= peer.ask_at {
+            // What the interface takes may have changed as well.
+            self.interface = self.routes.interface(self.number).unwrap_or_else(|| self.interface.clone());
             peer.route = route(&self.routes, self.number, self.interface.mac, self.own, to);
             peer.ask_at = now + if peer.route.is_some() { ASK_AGAIN } else { UNKNOWN };
             return Sent::Elsewhere;
         }
         let Some(route) = peer.route else { return Sent::Elsewhere };
-        if bytes.len() + route.headers() > (self.interface.mtu + ETHERNET).min(FRAME) {
+        let length = bytes.len() + route.headers();
+        if length > self.interface.mtu + ETHERNET {
             return Sent::TooBig;
+        }
+        if length > LONGEST {
+            return Sent::Elsewhere;
         }
         let socket = &mut self.sockets[0];
         if !socket.has_room(1) {
@@ -253,7 +284,7 @@ pub fn possible(own: SocketAddr) -> Result<String, XdpError> {
     let interface = routes.interface(interface_of(own)?).ok_or(XdpError::NoInterface)?;
     rings::possible().map_err(refused("a socket of AF_XDP"))?;
     let map = bpf::map_of_sockets(1).map_err(refused("a map of sockets"))?;
-    let _ = bpf::load(&filter::program(1, map.as_raw_fd(), FRAME.min(interface.mtu + ETHERNET))).map_err(refused("loading the program"))?;
+    let _ = bpf::load(&filter::program(1, map.as_raw_fd(), LONGEST.min(interface.mtu + ETHERNET))).map_err(refused("loading the program"))?;
     Ok(interface.name)
 }
 
@@ -299,4 +330,4 @@ fn route(routes: &Routes, number: u32, mac: headers::Mac, own: SocketAddr, to: S
     Some(Route { macs: (mac, to_mac), from: own, to })
 }
 
-const _: () = assert!(HEADERS_MAX < FRAME);
+const _: () = assert!(HEADERS_MAX + SHORT < LONGEST);
