@@ -112,9 +112,82 @@ pub fn align(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// The same in a width: columns that do not fit follow below, behind the first column again,
+/// without the rows that have nothing but a dash there.
+pub fn align_within(rows: &[Vec<String>], width: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let wide = |column: usize| 2 + rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let (mut text, mut from) = (String::new(), 1);
+    while from < columns {
+        let mut to = from + 1;
+        while to < columns && (0..=to).filter(|column| *column == 0 || *column >= from).map(wide).sum::<usize>() <= width {
+            to += 1;
+        }
+        let is_whole = from == 1 && to == columns;
+        let part: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| (row.first(), row.get(from..to.min(row.len())).unwrap_or_default()))
+            .filter(|(_, cells)| is_whole || cells.iter().any(|cell| cell != "-"))
+            .map(|(first, cells)| first.into_iter().chain(cells).cloned().collect())
+            .collect();
+        text += &align(&part);
+        from = to;
+    }
+    if columns == 1 { align(rows) } else { text }
+}
+
+/// Text with each line broken between words so that it fits into a width, as far as words do.
+pub fn wrap(text: &str, width: usize) -> String {
+    let mut wrapped = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let mut used = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if used == 0 {
+                wrapped += &line[..indent];
+                used = indent + length;
+            } else if used + 1 + length <= width {
+                wrapped.push(' ');
+                used += 1 + length;
+            } else {
+                wrapped.push('\n');
+                wrapped += &line[..indent];
+                used = indent + length;
+            }
+            wrapped += word;
+        }
+        wrapped.push('\n');
+    }
+    wrapped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_that_do_not_fit_follow_below() {
+        let rows: Vec<Vec<String>> = [["size", "one", "two", "three"], ["8 B", "1", "22", "333"]].map(|row| row.map(str::to_owned).to_vec()).to_vec();
+        assert_eq!(align_within(&rows, usize::MAX), align(&rows));
+        assert_eq!(align_within(&rows, 17), "  size  one  two\n  8 B     1   22\n  size  three\n  8 B     333\n");
+        assert_eq!(align_within(&rows, 16).lines().count(), 4);
+        assert_eq!(align_within(&rows, 1).lines().count(), 6, "a column at least");
+        assert_eq!(align_within(&[vec!["alone".to_owned()]], 3), "  alone\n");
+        let dashes: Vec<Vec<String>> = [["size", "one", "two"], ["8 B", "1", "-"]].map(|row| row.map(str::to_owned).to_vec()).to_vec();
+        assert_eq!(align_within(&dashes, 12), "  size  one\n  8 B     1\n  size  two\n");
+        for width in 10..40 {
+            let text = align_within(&rows, width);
+            assert!(rows.iter().flatten().all(|cell| text.contains(cell.as_str())), "{width}");
+        }
+    }
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        assert_eq!(wrap("one two three\n  four five\n\nsix", 8), "one two\nthree\n  four\n  five\n\nsix\n");
+        assert_eq!(wrap("a  b\n", usize::MAX), "a b\n");
+        assert_eq!(wrap("unbreakable", 3), "unbreakable\n");
+    }
 
     #[test]
     fn sizes() {

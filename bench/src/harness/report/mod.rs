@@ -3,6 +3,7 @@
 
 pub mod json;
 pub mod plot;
+pub mod screen;
 pub mod table;
 
 pub use bellwire_report::text::size_text;
@@ -30,7 +31,8 @@ pub struct Suite {
 }
 
 /// How a figure is quoted.
-pub const QUOTED: &str = "Each figure: median of the samples taken in near mode, near samples/all samples; \"far\" where none was near.\n";
+pub const QUOTED: &str = "Near: the two processors pass a line of the cache at the machine's best pace; far: they take longer, as virtual machines do at times.\n\
+Each figure: median of the samples taken near, near samples/all samples; \"far\" where none was near.\n";
 
 /// A finished run.
 #[derive(Debug, Serialize)]

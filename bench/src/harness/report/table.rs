@@ -4,8 +4,9 @@
 
 use std::fmt::Write;
 
-use bellwire_report::text::{align, number};
+use bellwire_report::text::{align, align_within, number, wrap};
 
+use super::screen::columns;
 use super::{QUOTED, Report, size_text};
 use crate::canary::Mode;
 use crate::gas::Part;
@@ -14,19 +15,26 @@ use crate::machine::Machine;
 use crate::run::Head;
 use crate::samples::{Failure, Figure, Key, Metric, Samples};
 
-/// The whole report as text.
+/// The whole report as text for the reader's screen.
 pub fn render(report: &Report) -> String {
-    let mut text = heading(report);
-    for metric in report.suite.metrics {
-        text += &metric_table(&report.samples, *metric);
-    }
-    text += &parts_table(report.parts.as_deref().unwrap_or_default());
+    render_within(report, columns())
+}
+
+/// The same for a screen of a width: the goals first, since they sum up the rest.
+fn render_within(report: &Report, width: usize) -> String {
+    let mut text = wrap(&heading(report), width);
     // Without limits and peers, the goals that compare ours with ours.
     let goals: Vec<Goal> = report.goals.iter().filter(|goal| report.compared || goal.has_both()).cloned().collect();
-    let hint = report.suite.hint.filter(|_| !report.missing.is_empty()).map(|hint| format!("all of them: {hint}"));
-    text += &ending(&goals, &report.missing.iter().cloned().chain(hint).collect::<Vec<_>>(), &report.samples.failures);
+    text += &goal_table(&goals, width);
+    for metric in report.suite.metrics {
+        text += &metric_table_within(&report.samples, *metric, width);
+    }
+    text += &parts_table(report.parts.as_deref().unwrap_or_default());
+    let hint = report.suite.hint.filter(|_| report.missing.iter().any(|missing| !missing.contains(": "))).map(|hint| format!("all of them: {hint}"));
+    let missing: Vec<String> = report.missing.iter().cloned().chain(hint).collect();
+    text += &wrap(&not_measured(&missing, &report.samples.failures), width);
     if report.machine.pinned.is_none() {
-        text += "\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n";
+        text += &wrap("\nBoth processes share one processor or cannot be pinned: polling figures say little here.\n", width);
     }
     text
 }
@@ -80,6 +88,10 @@ fn parts_table(parts: &[Part]) -> String {
 /// What was measured of one metric: a row for each size, a column for each series; nothing if
 /// nothing was.
 pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
+    metric_table_within(samples, metric, columns())
+}
+
+fn metric_table_within(samples: &Samples, metric: Metric, width: usize) -> String {
     let series = samples.series_of(metric);
     if series.is_empty() {
         return String::new();
@@ -89,7 +101,7 @@ pub(crate) fn metric_table(samples: &Samples, metric: Metric) -> String {
         let cells = series.iter().map(|series| samples.figure(&Key::new(metric, *series, size)).map_or_else(|| "-".to_owned(), |figure| cell(metric, figure)));
         rows.push(std::iter::once(row_name(metric, size)).chain(cells).collect());
     }
-    format!("\n{} [{}]\n{}", metric.title(), unit_text(metric), align(&rows))
+    format!("\n{} [{}]\n{}", metric.title(), unit_text(metric), align_within(&rows, width))
 }
 
 fn unit_text(metric: Metric) -> &'static str {
@@ -136,7 +148,7 @@ fn cell(metric: Metric, figure: Figure) -> String {
     }
 }
 
-fn goal_table(goals: &[Goal]) -> String {
+fn goal_table(goals: &[Goal], width: usize) -> String {
     if goals.is_empty() {
         return String::new();
     }
@@ -165,15 +177,29 @@ fn goal_table(goals: &[Goal]) -> String {
     }
     let met = goals.iter().filter(|goal| goal.met == Some(true)).count();
     let known = goals.iter().filter(|goal| goal.met.is_some()).count();
-    format!(
-        "\nGoals (medians of samples in the same mode, of the same rounds where there are some; ratio = ours / other): {met} of {known} met\n{}",
-        align(&rows)
-    )
+    let head = format!("\nGoals (medians of samples in the same mode, of the same rounds where there are some; ratio = ours / other): {met} of {known} met\n");
+    let table = align(&rows);
+    if table.lines().all(|line| line.chars().count() <= width) {
+        return head + &table;
+    }
+    // Two lines for each.
+    let mut text = wrap(&head, width);
+    for row in &rows[1..] {
+        if let [what, ours, other, _, ratio, bound, met] = &row[..] {
+            let _ = writeln!(text, "  {what}: {met}\n    {ours} : {other} = {ratio}, goal {bound}");
+        }
+    }
+    text
 }
 
 /// The goals, the peers that are not here, and the measurements that failed.
 pub(crate) fn ending(goals: &[Goal], missing: &[String], failed: &[Failure]) -> String {
-    let mut text = goal_table(goals);
+    goal_table(goals, columns()) + &not_measured(missing, failed)
+}
+
+/// The peers that are not here, and the measurements that failed.
+fn not_measured(missing: &[String], failed: &[Failure]) -> String {
+    let mut text = String::new();
     if !missing.is_empty() {
         let _ = write!(text, "\nNot installed, so not compared:\n  {}\n", missing.join("\n  "));
     }
@@ -257,8 +283,11 @@ mod tests {
             mode,
             far: mode != Some(Mode::Near),
         };
-        let text = goal_table(&[goal(None, None), goal(Some(0.9), Some(Mode::Far)), goal(Some(0.9), Some(Mode::Near))]);
+        let text = goal_table(&[goal(None, None), goal(Some(0.9), Some(Mode::Far)), goal(Some(0.9), Some(Mode::Near))], usize::MAX);
         assert!(text.contains("2 of 2 met") && text.contains("-  <= 1.00  not comparable") && text.contains("yes (far)"), "{text}");
+        let narrow = goal_table(&[goal(Some(0.9), Some(Mode::Near))], 44);
+        assert!(narrow.contains("  latency: yes\n    90.0 ns : 100 ns = 0.90, goal <= 1.00\n"), "{narrow}");
+        assert!(narrow.lines().all(|line| line.chars().count() <= 44), "{narrow}");
     }
 
     #[test]
