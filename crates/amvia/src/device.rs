@@ -24,7 +24,14 @@ impl Device {
     /// # Errors
     /// Why it cannot be, for people.
     pub fn open(mapping: Mapping, credits: u16, beside: Option<&Path>) -> Result<Arc<Self>, String> {
-        let nic = Nic::open(beside)?;
+        Self::on(Nic::open(beside)?, mapping, credits)
+    }
+
+    /// A device on an open NIC, whichever library it is of: for a simulated NIC.
+    ///
+    /// # Errors
+    /// Why it cannot be, for people.
+    pub fn on(nic: Nic, mapping: Mapping, credits: u16) -> Result<Arc<Self>, String> {
         let mut id = [0; 16];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(|e| format!("no random number for the device's name: {e}"))?;
         let shared = Shared::new(nic, mapping, credits, id);

@@ -69,7 +69,7 @@ pub const DISCRIMINATOR_BYTES_MAX: usize = 64;
 
 /// `VIP_NET_ADDRESS` with the room behind it.
 #[repr(C, align(8))]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Address {
     host_len: u16,
     discriminator_len: u16,
