@@ -98,6 +98,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "bellwire-global-programs",
             "bellwire-inspect",
             "bellwire-job",
+            "bellwire-lanai",
             "bellwire-launch",
             "bellwire-memory",
             "bellwire-report",
@@ -110,6 +111,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // Connection management as a machine: needs nothing of the engine.
     ("bellwire-cm", &[]),
+    // Simulated NICs under the mappings of Active Messages, by the calls of a library of its own.
+    ("bellwire-lanai", &["bellwire-am", "bellwire-amvia", "bellwire-memory", "bellwire-vipl-abi", "bellwire-vipl-calls"]),
     // Simulates machines, not the engine.
     ("bellwire-nisim", &["bellwire-report"]),
     // Outside the workspace: built with sanitizers.
