@@ -91,6 +91,17 @@ pub fn run(number: &str, options: &Options) -> Result<Found, Error> {
     Ok(found)
 }
 
+/// The simulated part of a paper alone: no library is measured.
+///
+/// # Errors
+/// The simulation fails, or nothing of that paper is simulated alone.
+pub fn simulated(number: &str) -> Result<Found, Error> {
+    match number {
+        "000" => p000::simulated(),
+        _ => Err(Error::failed(format!("--simulated: nothing of paper {number} is simulated alone, but of 000"))),
+    }
+}
+
 /// Figures, and the steps that have failed, by their labels.
 type Measured = (Values, Vec<(String, Error)>);
 

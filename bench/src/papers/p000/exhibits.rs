@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The paper's tables and figures, with ours beside them.
 
+use bellwire_lanai::paper::{COLUMNS, TABLE2};
 use bellwire_report::bars::Bars;
 use bellwire_report::model::{Axis, Cell, Column, Line, Plot, Scale, Table, Unit};
 
-use super::paper::{CATEGORIES, FIGURE5, Part, TABLE1, TABLE2, TABLE5, category_share};
+use super::paper::{CATEGORIES, FIGURE5, Part, TABLE1, TABLE5, category_share};
 use super::parts;
 use super::steps::{BOTH, CARRIERS, CREDITED, LAYOUTS, ROUTES, credited, credits, rows, sizes, types, word};
 use crate::papers::model::Exhibit;
@@ -14,7 +15,8 @@ use crate::splitc::Operation;
 /// The text of a cell where the paper has nothing.
 const NOT_SAID: &str = "not said";
 
-/// All of them, in the paper's order; credits against the gap; Split-C's two versions.
+/// All of them, in the paper's order; credits against the gap; Split-C's two versions; the
+/// NIC's share.
 pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
     vec![
         table1(values),
@@ -30,6 +32,9 @@ pub fn all(values: &Values, quick: bool) -> Vec<Exhibit> {
         versions(values, quick),
         splitc_by_credits(values, quick),
     ]
+    .into_iter()
+    .chain(super::nic::exhibits(values))
+    .collect()
 }
 
 fn said(value: Option<f64>) -> Cell {
@@ -65,8 +70,7 @@ fn table1(values: &Values) -> Exhibit {
 }
 
 fn table2(values: &Values) -> Exhibit {
-    let names = ["RTT/2", "delta", "L", "o_s", "o_r", "g"];
-    let columns = [Column::plain("version"), Column::plain("by")].into_iter().chain(names.map(|name| Column::new(name, Unit::Microseconds)));
+    let columns = [Column::plain("version"), Column::plain("by")].into_iter().chain(COLUMNS.map(|name| Column::new(name, Unit::Microseconds)));
     let mut table = Table::new("Table 2: LogP of AMVIA", columns);
     for (name, figures) in TABLE2 {
         table.row([Cell::from(name), "paper".into()].into_iter().chain(figures.map(Cell::from)));

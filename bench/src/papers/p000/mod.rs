@@ -4,18 +4,22 @@
 
 mod claims;
 mod exhibits;
+mod nic;
 mod paper;
 mod parts;
 mod steps;
 
 use super::model::Found;
+use super::values::{ROUNDS_MIN, Values};
 use super::{Options, about_machine, about_quick, by_library, measure};
+use crate::error::Error;
 use crate::route::Route;
 use crate::session::SessionConfig;
 
 /// Measures and sets it beside the paper.
 pub fn run(options: &Options) -> Found {
-    let (values, failures) = measure(&ways(&options.session), &steps::steps(options.quick), options);
+    let (mut values, mut failures) = measure(&ways(&options.session), &steps::steps(options.quick), options);
+    failures.extend(nic::note(&mut values, options.rounds).err().map(|error| format!("the NIC's share: {error}")));
     let mut about = vec![
         about_machine(&options.session),
         format!("Rounds: {}; each figure once in a round, in turn; cells are medians. Over shared memory where nothing else is said.", options.rounds),
@@ -31,6 +35,26 @@ pub fn run(options: &Options) -> Found {
         failures,
         values,
     }
+}
+
+/// The simulated part alone, which takes seconds and needs no library.
+///
+/// # Errors
+/// The simulation fails.
+pub fn simulated() -> Result<Found, Error> {
+    let mut values = Values::default();
+    nic::note(&mut values, ROUNDS_MIN)?;
+    let all = claims::all();
+    let judged = all.iter().map(|claim| claim.judge(&values));
+    Ok(Found {
+        paper: "000",
+        title: paper::TITLE,
+        about: vec!["Only what is simulated, in virtual time: each run gives the same figures.".to_owned()],
+        exhibits: nic::exhibits(&values).into(),
+        statements: judged.filter(|statement| statement.estimate.is_some()).collect(),
+        failures: Vec::new(),
+        values,
+    })
 }
 
 /// Shared memory, guarded, and UDP over loopback.
@@ -51,9 +75,20 @@ mod tests {
     #[test]
     fn what_is_shown_is_measured() {
         for quick in [false, true] {
-            let values = made_up(&checks::names(&steps::steps(quick)), 5);
+            let mut values = made_up(&checks::names(&steps::steps(quick)), 5);
+            nic::note(&mut values, 5).unwrap();
             all_is_measured(&exhibits::all(&values, quick), &claims::all(), &values);
         }
+    }
+
+    #[test]
+    fn what_is_simulated_is_whole_alone() {
+        let found = simulated().unwrap();
+        assert_eq!(found.exhibits.len(), 3);
+        assert!(!serde_json::to_string(&found.exhibits).unwrap().contains("not measured"));
+        // The same figures in each round leave no doubt.
+        assert!(found.statements.len() >= 6 && found.statements.iter().all(|statement| statement.verdict != Verdict::NotComparable));
+        assert_eq!(found.values, simulated().unwrap().values);
     }
 
     #[test]

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the paper says in numbers: its tables as data. Times are in microseconds, throughputs in
-//! megabytes a second, as there.
+//! megabytes a second, as there. What the simulated machines start from is theirs
+//! (`research/lanai`).
+
+use bellwire_lanai::paper::{RAW, SHORT_RECEIVE, TABLE3};
 
 /// The paper's title.
 pub const TITLE: &str = "VI primitives for Active Messages and Split-C (AMVIA)";
 
 /// Table 1: who, half a round trip, throughput.
 pub const TABLE1: [(&str, f64, f64); 4] =
-    [("Myricom LANai 4 VI", 33.1, 62.8), ("Myricom LANai 7 VI", 30.2, 68.3), ("Giganet cLan", 24.0, 70.0), ("Compaq ServerNet II (simulated)", 7.4, 180.0)];
-
-/// Table 2: who; half a round trip, delta, L, o_s, o_r, g.
-pub const TABLE2: [(&str, [f64; 6]); 3] = [
-    ("AMVIA v1 (LANai 4)", [53.0, 19.9, 45.0, 2.7, 5.3, 48.0]),
-    ("AMVIA v1 (LANai 7)", [39.2, 9.0, 33.2, 3.2, 2.8, 34.7]),
-    ("AMVIA v3 (LANai 7)", [35.6, 5.4, 29.6, 3.1, 2.9, 30.0]),
-];
+    [("Myricom LANai 4 VI", RAW[0], 62.8), ("Myricom LANai 7 VI", RAW[1], 68.3), ("Giganet cLan", 24.0, 70.0), ("Compaq ServerNet II (simulated)", 7.4, 180.0)];
 
 /// What an operation of Tables 3 and 4 is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,19 +81,19 @@ impl Part {
     /// Per cent of the overhead: Table 3 for Active Messages, Table 4 for a Split-C get.
     pub fn share(self, table: usize) -> Option<f64> {
         let [three, four] = match self {
-            Self::SendDone => [7.0, 7.1],
-            Self::PostSend => [6.1, 9.4],
-            Self::RecvDone => [7.4, 8.0],
-            Self::PostRecv => [4.8, 5.6],
-            Self::RecycleSend => [1.7, 1.8],
-            Self::RecycleReceive => [2.0, 1.8],
-            Self::Build => [3.5, 2.4],
-            Self::QueueSend => [22.1, 24.4],
-            Self::QueueReceive => [22.1, 22.5],
-            Self::Bookkeeping => [5.7, 4.9],
-            Self::Process => [8.7, 6.7],
-            Self::Read => [6.3, 3.6],
-            Self::Act => [2.6, 1.8],
+            Self::SendDone => [TABLE3.send_done, 7.1],
+            Self::PostSend => [TABLE3.post_send, 9.4],
+            Self::RecvDone => [TABLE3.receive_done, 8.0],
+            Self::PostRecv => [TABLE3.post_receive, 5.6],
+            Self::RecycleSend => [TABLE3.recycle_send, 1.8],
+            Self::RecycleReceive => [TABLE3.recycle_receive, 1.8],
+            Self::Build => [TABLE3.build, 2.4],
+            Self::QueueSend => [TABLE3.queue_send, 24.4],
+            Self::QueueReceive => [TABLE3.queue_receive, 22.5],
+            Self::Bookkeeping => [TABLE3.bookkeeping, 4.9],
+            Self::Process => [TABLE3.process, 6.7],
+            Self::Read => [TABLE3.read, 3.6],
+            Self::Act => [TABLE3.act, 1.8],
             Self::FindVi | Self::Rest => return None,
         };
         Some(if table == 3 { three } else { four })
@@ -118,7 +114,8 @@ pub fn category_share(name: &str, table: usize) -> Option<f64> {
 
 /// Table 5, of messages of 1 KiB: memory copy, short network receive, their sum; and the difference
 /// that the text gives.
-pub const TABLE5: [(&str, f64); 4] = [("memory copy", 4.0), ("short network receive", 14.5), ("total", 18.5), ("difference per message, as seen", 18.0)];
+pub const TABLE5: [(&str, f64); 4] =
+    [("memory copy", 4.0), ("short network receive", SHORT_RECEIVE), ("total", 18.5), ("difference per message, as seen", 18.0)];
 
 /// Where the curves of Figure 5 end, MB/s: the text gives this of Active Messages and Split-C, and
 /// Table 1 of the raw VI.
