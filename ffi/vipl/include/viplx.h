@@ -75,7 +75,7 @@ typedef struct {
     VIP_UINT64 Checks;       /* hits whose pages were looked at: their memory is not watched */
     VIP_UINT64 Evictions;    /* unused regions that made room */
     VIP_UINT64 Unmapped;     /* regions whose memory was unmapped, moved or replaced */
-    VIP_UINT64 Uncached;     /* regions not kept: of VipxAllocMem, or more than there is room for */
+    VIP_UINT64 Uncached;     /* regions not kept: of VipxAllocMem, more than there is room for, or used by turns with more than that */
 } VIPX_CACHE_INFO;
 
 /*
