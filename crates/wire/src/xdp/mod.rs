@@ -44,6 +44,8 @@ const UNKNOWN: Duration = Duration::from_millis(1);
 /// How often an interface that is taken is tried again, and the pauses between.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
+/// Damaged packets that one look passes over.
+const DAMAGED_MAX: u32 = 64;
 /// Packets longer than this are parts of a stream, and as many of them at most follow a run.
 const SHORT: usize = 512;
 const FOLLOW: u32 = 16;
@@ -255,15 +257,17 @@ impl Xdp {
     #[inline]
     pub fn receive(&mut self, slot: &mut [u8]) -> Option<(usize, SocketAddr)> {
         let (own, count) = (self.own, self.sockets.len());
+        // A packet that is damaged is as good as lost; a flood of them does not hold the caller.
+        let mut left = DAMAGED_MAX;
         for _ in 0..count {
-            // A packet that is damaged is as good as lost.
             while let Some(read) = self.sockets[self.hot].receive(|frame| {
                 let (from, range) = headers::read(own, frame)?;
                 let to = slot.get_mut(..range.len())?;
                 to.copy_from_slice(&frame[range]);
                 Some((to.len(), from))
             }) {
-                if read.is_some() {
+                left -= 1;
+                if read.is_some() || left == 0 {
                     return read;
                 }
             }
