@@ -120,6 +120,7 @@ lane_rust() {
     split_part splitcc   make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part splitcc-vis env PARTS=vis make -s -C splitcc check LIB="$target/release" OUT="$target/splitcc" BELLWIRE="$target/release/bellwire"
     split_part split-c   split_c
+    part clocks    tests/trace/clocks.sh "$target/installed" "$target/tests-clocks"
     part trace     env SPLITCC="$(ls "$target/installed-splitc/bin/splitcc" 2>/dev/null)" tests/trace/check.sh "$target/installed" "$target/tests-trace"
     part global-words scripts/global-words.sh
 }

@@ -7,6 +7,8 @@ numbers, and what a program said of itself.
     capture.py pingpong FILE LOG             the numbers are those that ibv_rc_pingpong printed
     capture.py again FILE OTHER              the same requests were refused and left again in both
     capture.py udp FILE                      packets of NICs: each that is lost on purpose leaves again
+    capture.py management FILE               a connection is set up and ended, for the queue pairs that are used
+    capture.py vis FILE                      so are requests of virtual interfaces: both sides name one connection
     capture.py scapy FILE                    scapy has the same checksum for 400 packets (IPv4)
     capture.py wait                          reads a file on standard input until it has a packet
 """
@@ -172,6 +174,36 @@ def check(seen):
     in_order(seen)
 
 
+def management(seen):
+    """The datagrams of connection management: request, reply, ready, and the end."""
+    said = []
+    for p in seen:
+        if name(p) == "UD_SEND_ONLY" and p.qp == 1:
+            key, sender = struct.unpack_from(">II", p.rest)
+            mad = p.rest[8:-4]
+            assert key == 0x80010000 and sender == 1 and len(mad) == 256 and mad[:4] == b"\x01\x07\x02\x03", "the datagram's headers"
+            said.append((struct.unpack_from(">H", mad, 16)[0], mad, p))
+    kinds = [kind for kind, _, _ in said]
+    assert kinds[:3] == [0x10, 0x13, 0x14] and 0x15 in kinds, kinds
+    word = lambda mad, at: struct.unpack_from(">I", mad, 24 + at)[0]
+    (_, request, asked), (_, reply, answered) = said[:2]
+    assert word(reply, 4) == word(request, 0) and request[8:16] == reply[8:16], "the same connection, the same transaction"
+    assert word(request, 8) == 0 and word(request, 12) >> 16 == 0x0106, "a service of TCP's port space"
+    assert (asked.from_, asked.to) == (answered.to, answered.from_)
+    for first, number, target in [(word(request, 44) >> 8, "request", word(reply, 12) >> 8), (word(reply, 20) >> 8, "reply", word(request, 32) >> 8)]:
+        used = [p.psn for p in seen if p.opcode >> 5 == 0 and not is_answer(p) and p.qp == target]
+        assert used and used[0] == first, f"the {number} says that packets begin with {first:#x}: {used[:3]}"
+    for kind, mad, _ in said:
+        assert kind != 0x15 or word(mad, 8) >> 8 in (word(request, 32) >> 8, word(reply, 12) >> 8), "whose connection ends"
+
+
+def vis(seen):
+    """Requests of virtual interfaces: those of one side go to the number from which the other's come."""
+    own = {(p.interface, int(p.comment.split()[2].rstrip(","), 16)) for p in seen if p.comment.startswith("virtual interface ")}
+    to = {(p.interface, p.qp) for p in seen if not is_answer(p)}
+    assert len(own) == len(to) == 2 and {number for _, number in own} == {number for _, number in to}, f"{own} {to}"
+
+
 def repeats(seen):
     """What was refused, and left again: numbers counted from the first of each queue pair."""
     first, found = {}, collections.defaultdict(list)
@@ -206,6 +238,8 @@ def main():
         for wanted in files[1:]:
             opcode, number = wanted.split("=")
             assert counts[opcode] == int(number), f"{wanted}: {dict(counts)}"
+    elif what in ("management", "vis"):
+        globals()[what](seen)
     elif what == "pingpong":
         said = {(int(qp, 16), int(psn, 16)) for qp, psn in re.findall(r"local address:.*QPN (0x[0-9a-f]+), PSN (0x[0-9a-f]+)", open(files[1]).read())}
         first = {}

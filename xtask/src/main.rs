@@ -84,7 +84,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bellwire-inspect", &["bellwire-memory", "bellwire-vipl-abi", "bellwire-wire"]),
     (
         "bellwire-cli",
-        &["bellwire-devices", "bellwire-inspect", "bellwire-job", "bellwire-launch", "bellwire-report", "bellwire-sim", "bellwire-trace", "bellwire-wire"],
+        &[
+            "bellwire-cm",
+            "bellwire-devices",
+            "bellwire-inspect",
+            "bellwire-job",
+            "bellwire-launch",
+            "bellwire-report",
+            "bellwire-sim",
+            "bellwire-trace",
+            "bellwire-wire",
+        ],
     ),
     // Measures virtual interfaces through the C library; the layers above it directly.
     (

@@ -65,7 +65,9 @@ impl Stage {
 macro_rules! mark {
     ($probe:ident, $stage:ident) => {{
         #[cfg(not(bellwire_unprobed))]
-        $probe::mark(crate::probe::Stage::$stage);
+        if <$probe as crate::probe::Probe<crate::probe::Stage>>::IS_ON {
+            $probe::mark(crate::probe::Stage::$stage);
+        }
     }};
 }
 pub(crate) use mark;

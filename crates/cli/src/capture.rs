@@ -4,6 +4,7 @@
 
 mod datagrams;
 mod ip;
+mod management;
 mod pcapng;
 mod requests;
 mod roce;
@@ -21,8 +22,9 @@ use bellwire_report::output;
 use bellwire_trace::here;
 
 use self::stream::Stream;
+use crate::trace::attach::attach;
 use crate::trace::collect::Collector;
-use crate::trace::program::{Folder, Instead, readable, watch, write};
+use crate::trace::program::{Folder, Instead, Pace, readable, watch, write};
 
 const LONG_ABOUT: &str = "\
 Runs a program and writes what its queue pairs (libibverbs) exchange into a file of Wireshark's format, as the packets of RoCE v2 that RDMA devices would have sent, while it runs. \
@@ -42,6 +44,7 @@ Examples:
   tshark -r x.pcapng -Y infiniband
   bellwire capture --dissector > bellwire.lua; tshark -X lua_script:bellwire.lua -r x.pcapng -Y bellwire
   bellwire capture --snap 64 -o x.pcapng mpiexec -n 2 ./program
+  bellwire capture -o x.pcapng --pid 4711                    a process that runs already, until Ctrl-C
   bellwire capture --keep events -o x.pcapng ./program; bellwire capture --read events -o y.pcapng
 
 Environment:
@@ -74,20 +77,25 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = 4 * here::BYTES_DEFAULT, value_parser = clap::value_parser!(u64).range(here::BYTES_MIN..=here::BYTES_MAX))]
     bytes: u64,
 
+    /// Capture a running process of this user's, or anybody's for root, until it ends or Ctrl-C
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["program", "read", "dissector"])]
+    pid: Option<i32>,
+
     /// Leave the threads' files in this folder, which must not be there or be empty
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 
-    /// Run nothing: make packets of what is in a folder of --keep or BELLWIRE_TRACE
+    /// Run nothing: make packets of what is in a folder of --keep or BELLWIRE_TRACE; more than once
+    /// for the folders of several hosts, whose clocks are put on one by the messages between them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "program", "bytes", "snap", "drop"])]
-    read: Option<PathBuf>,
+    read: Vec<PathBuf>,
 
     /// Run nothing: print a dissector for Wireshark, in Lua, of the packets of NICs
     #[arg(long, conflicts_with_all = ["output", "keep", "program", "bytes", "snap", "drop", "read"])]
     dissector: bool,
 
     /// The program and its arguments
-    #[arg(required_unless_present_any = ["read", "dissector"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present_any = ["read", "dissector", "pid"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
@@ -104,26 +112,32 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let to_output = output == Path::new("-");
     let file: Box<dyn Write + Send> = if to_output { Box::new(io::stdout()) } else { Box::new(File::create(output).map_err(|e| wrong(&e))?) };
     let file = BufWriter::with_capacity(1 << 18, file);
-    if let Some(folder) = &arguments.read {
-        let stream = Stream::new(Collector::new(folder, u64::MAX), file, false).and_then(Stream::finish);
+    if !arguments.read.is_empty() {
+        let stream = Stream::new(Collector::new(&arguments.read, u64::MAX), file, false).and_then(Stream::finish);
         stream.map_err(|e| wrong(&e))?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
-    let mut stream = Stream::new(Collector::new(folder.path(), u64::MAX), file, !arguments.drop).map_err(|e| wrong(&e))?;
-    let prepare = |command: &mut Command| {
-        command.env(here::CAPTURE, format!("{}{}", arguments.snap, if arguments.drop { "" } else { ",wait" }));
-        if to_output {
-            command.stdout(Stdio::from(io::stderr()));
-        }
-    };
-    let (status, written) = watch(&arguments.program, &folder, arguments.bytes, prepare, move |pace| {
+    let mut stream = Stream::new(Collector::new(&[folder.path()], u64::MAX), file, !arguments.drop).map_err(|e| wrong(&e))?;
+    let capture = format!("{}{}", arguments.snap, if arguments.drop { "" } else { ",wait" });
+    let follow = move |pace: &Pace| {
         let mut is_much = false;
         while pace.wait(is_much) {
             is_much = stream.look()?;
         }
         stream.finish()
-    })?;
+    };
+    if let Some(pid) = arguments.pid {
+        let written = attach(pid, &folder, arguments.bytes, Some(&capture), follow)?;
+        return readable(written).map_err(|e| wrong(&e)).map(|()| ExitCode::SUCCESS);
+    }
+    let prepare = |command: &mut Command| {
+        command.env(here::CAPTURE, &capture);
+        if to_output {
+            command.stdout(Stdio::from(io::stderr()));
+        }
+    };
+    let (status, written) = watch(&arguments.program, &folder, arguments.bytes, prepare, follow)?;
     let code = status?;
     readable(written).map_err(|e| wrong(&e)).map(|()| code)
 }

@@ -2,6 +2,7 @@
 //! `bellwire explain`: runs a program, and tells of each of its connections which way its requests
 //! went, how long they took, and what would make them faster.
 
+mod calls;
 mod follow;
 mod report;
 mod times;
@@ -24,7 +25,7 @@ use bellwire_trace::here;
 use bellwire_trace::kinds::Layer;
 
 const LONG_ABOUT: &str = "\
-Runs a program and tells, when it has ended, of each connection (queue pair, or virtual interface) and size class: the wire and why it was chosen, which way requests went and how often, \
+Runs a program and tells, when it has ended, of each connection (queue pair, virtual interface, endpoint of libfabric, global memory, remote procedure calls) and size class: the wire and why it was chosen, which way requests went and how often, \
 percentiles of the time until they were complete, what was sent again or had to wait, and what would make it faster or well. Processes that the program starts on this host are watched as well.
 
 SIGUSR1 to this command has it tell so in between as well; a file of -o then has what is known by then.
@@ -37,7 +38,7 @@ Ways:
   cross-memory attach  its bytes were copied out of the peer's process
   one line             a message of one cache line, or of one packet
   copied               a longer message, by a ring or by packets
-  waited first         it could not leave when it was posted
+  waited first         it could not leave when it was posted; then what it waited for
 
 Examples:
   bellwire explain ./pingpong
@@ -70,15 +71,15 @@ pub struct Arguments {
 
     /// Run nothing: explain what is in a folder of `bellwire trace --keep` or BELLWIRE_TRACE
     #[arg(long, value_name = "DIR", conflicts_with_all = ["program", "bytes"])]
-    read: Option<PathBuf>,
+    read: Vec<PathBuf>,
 
     /// The program and its arguments
     #[arg(required_unless_present_any = ["read", "pid"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
-fn follow(folder: &Path) -> Merge {
-    Merge::new(Collector::new(folder, u64::MAX), false, |event| event.kind.about().layer != Layer::Packets)
+fn follow(folders: &[impl AsRef<Path>]) -> Merge {
+    Merge::new(Collector::new(folders, u64::MAX), false, |event| event.kind.about().layer != Layer::Packets)
 }
 
 /// Runs the program and explains.
@@ -86,14 +87,14 @@ fn follow(folder: &Path) -> Merge {
 /// # Errors
 /// A sentence.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    if let Some(folder) = &arguments.read {
-        let (mut merge, mut processes) = (follow(folder), Processes::default());
+    if !arguments.read.is_empty() {
+        let (mut merge, mut processes) = (follow(&arguments.read), Processes::default());
         merge.finish(|head, time, event| processes.take(head, time, event));
         write(arguments, Instead::Output, &merge, &processes)?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(None)?;
-    let mut merge = follow(folder.path());
+    let mut merge = follow(&[folder.path()]);
     // Before there is a program, for without a handler the signal would end this command.
     let mut asked = Signals::new([SIGUSR1]).map_err(|e| format!("signals: {e}"))?;
     let instead = if arguments.pid.is_some() { Instead::Output } else { Instead::Errors };
@@ -111,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         (merge, processes)
     };
     if let Some(pid) = arguments.pid {
-        let (merge, processes) = attach(pid, &folder, arguments.bytes, follow)?;
+        let (merge, processes) = attach(pid, &folder, arguments.bytes, None, follow)?;
         write(arguments, instead, &merge, &processes)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,6 +3,7 @@
 //! noted with times, and shows that as a tree, as JSON, or in Perfetto's format.
 
 pub mod attach;
+pub mod clocks;
 pub mod collect;
 mod json;
 pub mod merge;
@@ -41,11 +42,14 @@ Examples:
   bellwire trace --layers calls bellwire run --verbs ibv_rc_pingpong
   bellwire trace -o x.txt --pid 4711                         a process that runs already, until Ctrl-C
   bellwire trace --keep traces ./pingpong; bellwire trace --read traces
+  bellwire trace --read traces-of-host-a --read traces-of-host-b
 
 Open a file of Perfetto's format at https://ui.perfetto.dev (the file stays in the browser), or query it with trace_processor.
 
 Environment:
   BELLWIRE_TRACE=DIR does the same to a program that is started in another way (on other hosts, say): its files go to DIR, and --read shows them.
+
+Clocks of several hosts: packets that went both ways say by how much one is ahead of the other, and how wrong that may be; both are told, and all times are by one of them. A host without such packets goes by its time of day.
 
 Exit status:
   that of the program (128 + the signal if one ended it); 126 or 127 if it cannot be started; 1 if the trace cannot be written; 2 if the arguments were wrong.";
@@ -98,9 +102,10 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
 
-    /// Run nothing: show what is in a folder of --keep or BELLWIRE_TRACE
+    /// Run nothing: show what is in a folder of --keep or BELLWIRE_TRACE; more than once for the
+    /// folders of several hosts, whose clocks are put on one by the messages between them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "program", "bytes", "limit"])]
-    read: Option<PathBuf>,
+    read: Vec<PathBuf>,
 
     /// The program and its arguments
     #[arg(required_unless_present_any = ["read", "pid"], trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
@@ -115,12 +120,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if arguments.format != Format::Tree && arguments.output.is_none() {
         return Err("where is the trace to go? -o FILE, or -o - for standard output".to_owned());
     }
-    if let Some(folder) = &arguments.read {
-        show(arguments, Collector::new(folder, u64::MAX), Instead::Output)?;
+    if !arguments.read.is_empty() {
+        show(arguments, Collector::new(&arguments.read, u64::MAX), Instead::Output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = Folder::make(arguments.keep.as_deref())?;
-    let mut collector = Collector::new(folder.path(), arguments.limit);
+    let mut collector = Collector::new(&[folder.path()], arguments.limit);
     let follow = move |pace: &Pace| {
         while pace.wait(false) {
             // The end says which files still cannot be read.
@@ -129,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         collector
     };
     if let Some(pid) = arguments.pid {
-        let collector = attach(pid, &folder, arguments.bytes, follow)?;
+        let collector = attach(pid, &folder, arguments.bytes, None, follow)?;
         show(arguments, collector, Instead::Output)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -115,7 +115,9 @@ impl Cm {
         match state.state {
             State::Established | State::Replied | State::Answered => {
                 state.state = State::Leaving;
-                state.pending = Some(state.message(id, Kind::Leave));
+                // Whose connection ends, as InfiniBand says it.
+                let parameters = Parameters { qp: state.theirs.qp, ..Parameters::default() };
+                state.pending = Some(Message { parameters, ..state.message(id, Kind::Leave) });
                 if state.link.is_none() {
                     self.left(host, id, 0);
                     return Ok(());

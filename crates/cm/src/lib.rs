@@ -12,6 +12,7 @@
 //! | `types.rs` | words of the interface: spaces, events, parameters, errors |
 //! | `host.rs` | what the machine needs of the world |
 //! | `message.rs` | messages between two machines, byte for byte |
+//! | `mad.rs` | the same as datagrams of InfiniBand, for captures |
 //! | `id.rs` | an identifier: its state and what it knows |
 //! | `cm.rs` | the machine: channels, events, links |
 //! | `commands.rs`, `connecting.rs` | commands of programs about identifiers and addresses; about connections |
@@ -36,6 +37,7 @@ mod connecting;
 mod devices;
 mod host;
 mod id;
+mod mad;
 mod message;
 mod timers;
 mod types;
@@ -44,6 +46,7 @@ pub use attributes::{Attributes, Mask};
 pub use cm::Cm;
 pub use devices::Unbound;
 pub use host::{Host, Link};
+pub use mad::{MAD_BYTES, mad};
 pub use message::MESSAGE_BYTES_MAX;
 pub use types::{
     Channel, Error, Event, EventBody, EventKind, Gid, IdOption, Joined, MULTICAST_QP, Parameters, QpKind, REJECTED_BY_CONSUMER, Route, Service, Space, UDP_QKEY,

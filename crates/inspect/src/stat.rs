@@ -146,14 +146,18 @@ impl AsFd for Traced {
 }
 
 /// Has a NIC traced: its process's threads have files of `bytes` in `folder`, which must belong to
-/// its user, with an absolute name.
+/// its user, with an absolute name. `capture`: captured, with that text as `BELLWIRE_CAPTURE` has it.
 ///
 /// # Errors
 /// Why its process does not, or as of [`ask`].
-pub fn trace(place: &Place, folder: &Path, bytes: u64, time: Duration) -> Result<Traced, Error> {
+pub fn trace(place: &Place, folder: &Path, bytes: u64, capture: Option<&str>, time: Duration) -> Result<Traced, Error> {
     let folder = folder.to_str().ok_or_else(|| Error::failed("the folder's name is no UTF-8"))?;
     let socket = connected(place)?;
-    send(&socket, format!("trace {bytes} {folder}\n").as_bytes(), SendFlags::NOSIGNAL)?;
+    let request = match capture {
+        Some(capture) => format!("capture {bytes} {capture} {folder}\n"),
+        None => format!("trace {bytes} {folder}\n"),
+    };
+    send(&socket, request.as_bytes(), SendFlags::NOSIGNAL)?;
     let text = receive(place, &socket, Instant::now() + time)?;
     let answer: serde_json::Value = serde_json::from_slice(&text).map_err(|_| Error::failed("the answer makes no sense"))?;
     match answer.get("error").and_then(serde_json::Value::as_str) {

@@ -31,9 +31,9 @@
 //! Without `membarrier` (old kernels, strict seccomp filters) the token is never biased and is a
 //! plain mutex.
 //!
-//! So is a token that is *watched* ([`Token::watch`]): a function sees the value each time before
-//! the token is let go. A token that nobody watches
-//! pays nothing for it: only the way of the mutex asks.
+//! So is a token that is *watched* ([`Token::watch`]): functions see the value each time after the
+//! token was entered and before it is let go. A token that nobody watches pays nothing for it: only
+//! the way of the mutex asks.
 
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
@@ -76,6 +76,24 @@ struct Slot {
     inside: AtomicU32,
 }
 
+/// Functions that see the value of a watched token. They may not enter it.
+#[derive(Debug)]
+pub struct Watcher<T> {
+    /// A thread has entered.
+    pub entered: fn(&mut T),
+    /// The thread is about to let the token go.
+    pub leaves: fn(&mut T),
+}
+
+// Not derived, for that would want the value to be so.
+impl<T> Clone for Watcher<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Watcher<T> {}
+
 struct Queue {
     last: usize,
     streak: u32,
@@ -105,8 +123,8 @@ pub struct Token<T> {
     queue: Mutex<Queue>,
     /// The guard of `queue` while its holder is inside; touched only by the thread inside (T2).
     guard: UnsafeCell<Option<QueueGuard>>,
-    /// It sees the value before the token is let go. Only a thread inside, by `queue`, touches it.
-    watcher: UnsafeCell<Option<fn(&mut T)>>,
+    /// It sees the value at each end of an entry. Only a thread inside, by `queue`, touches it.
+    watcher: UnsafeCell<Option<Watcher<T>>>,
     value: UnsafeCell<T>,
 }
 
@@ -220,12 +238,12 @@ impl<T> Token<T> {
             }
         }
         let mut slot = 0;
+        // SAFETY: T2: we are in, by `queue`.
+        let watcher = unsafe { *self.watcher.get() };
         if claim == Claim::Bias {
             queue.streak = if queue.last == me { queue.streak.saturating_add(1) } else { 1 };
             queue.last = me;
-            // SAFETY: T2: we are in, by `queue`.
-            let is_watched = unsafe { *self.watcher.get() }.is_some();
-            if self.can_bias && !is_watched && queue.streak >= STREAK_MIN {
+            if self.can_bias && watcher.is_none() && queue.streak >= STREAK_MIN {
                 slot = self.slot_for(me);
             }
         } else {
@@ -235,12 +253,16 @@ impl<T> Token<T> {
         // SAFETY: T2: we are in. The mutex lives in `self`, which the Held borrows; leave_slow()
         // drops the guard before that borrow ends.
         unsafe { *self.guard.get() = Some(QueueGuard(core::mem::transmute::<MutexGuard<'_, Queue>, MutexGuard<'static, Queue>>(queue))) };
+        if let Some(watcher) = watcher {
+            // SAFETY: T2; `Held` has given out no reference yet.
+            (watcher.entered)(unsafe { &mut *self.value.get() });
+        }
         Held { token: self, slot: 0, not_send: PhantomData }
     }
 
-    /// Has `watcher` see the value from now on, each time before the token is let go; `None` ends
-    /// that. It may not enter the token. Meanwhile each entry takes a locked instruction.
-    pub fn watch(&self, watcher: Option<fn(&mut T)>) {
+    /// Has `watcher` see the value from now on, each time after the token was entered and before it
+    /// is let go; `None` ends that. Meanwhile each entry takes a locked instruction.
+    pub fn watch(&self, watcher: Option<Watcher<T>>) {
         let held = self.enter_slow(thread_id(), Claim::Visit);
         // SAFETY: T2: we are in, by `queue`, which enter_slow() holds always.
         unsafe { *self.watcher.get() = watcher };
@@ -295,7 +317,7 @@ fn leave_slow<T>(token: &Token<T>) {
     // SAFETY: T2: we are in, by `queue`.
     if let Some(watcher) = unsafe { *token.watcher.get() } {
         // SAFETY: T2; the reference that `Held` gave out ended when it was dropped.
-        watcher(unsafe { &mut *token.value.get() });
+        (watcher.leaves)(unsafe { &mut *token.value.get() });
     }
     // SAFETY: T2: we are in, by `queue`.
     let Some(QueueGuard(queue)) = (unsafe { (*token.guard.get()).take() }) else { return };
@@ -432,11 +454,14 @@ mod tests {
         fn note(value: &mut (u32, Vec<u32>)) {
             value.1.push(value.0);
         }
+        fn entered(value: &mut (u32, Vec<u32>)) {
+            assert_eq!(value.1.last(), Some(&value.0), "nobody was inside in between unseen");
+        }
         let t = Token::with_bias((0u32, Vec::new()), true);
         for _ in 0..2 * STREAK_MIN {
             t.enter(Claim::Bias).0 += 1;
         }
-        t.watch(Some(note));
+        t.watch(Some(Watcher { entered, leaves: note }));
         // The owner has lost the bias, and nobody gets it.
         for _ in 0..2 * STREAK_MIN {
             t.enter(Claim::Bias).0 += 1;

@@ -4,7 +4,7 @@
 //! threads inside, or one that does not see what the last one did, is the error.
 #![cfg(loom)]
 
-use bellwire_memory::token::{Claim, Token};
+use bellwire_memory::token::{Claim, Token, Watcher};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -90,9 +90,10 @@ fn watched_on_the_way() {
                 theirs.enter_as(4096, Claim::Bias).add();
             }
         });
-        token.watch(Some(|value| {
+        let look: fn(&mut Counter) = |value| {
             value.value();
-        }));
+        };
+        token.watch(Some(Watcher { entered: look, leaves: look }));
         owner.join().unwrap();
         assert_eq!(token.enter_as(9 * 4096, Claim::Visit).value(), 3, "an entry was lost");
     });

@@ -246,6 +246,8 @@ impl<B: Buffer> Session<B> {
 
     pub(crate) fn info(&self, config: &Config) -> SessionInfo {
         SessionInfo {
+            id: self.id,
+            peer_id: self.peer_id,
             peer: self.peer,
             peer_boot: self.peer_boot,
             address: self.address,

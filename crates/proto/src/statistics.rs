@@ -2,7 +2,7 @@
 //! Counters of a transport, and the state of one session, for people to read.
 
 use crate::error::PacketError;
-use crate::ids::NicId;
+use crate::ids::{NicId, SessionId};
 use bellwire_seal::Cipher;
 use bellwire_time::Duration;
 use core::net::SocketAddr;
@@ -102,6 +102,10 @@ impl Statistics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionInfo {
+    /// Its id here.
+    pub id: SessionId,
+    /// Its id at the peer.
+    pub peer_id: u64,
     /// The peer's name.
     pub peer: NicId,
     /// The peer's life.

@@ -13,7 +13,7 @@ use crate::serve;
 use crate::state::{Context, Entry, Function, Incoming, Inner, Limits, Served, State};
 use crate::wire::{self, status};
 use bellwire_am::{Bundle, Device, EndpointId};
-use bellwire_memory::token::Token;
+use bellwire_memory::token::{Token, Watcher};
 use bellwire_trace::here;
 use bellwire_via::nic::NicConfig;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -67,7 +67,7 @@ impl Node {
         let _ = inner.bundle.set(Arc::downgrade(&bundle));
         if here::is_on() {
             inner.state().observed = Some(Box::default());
-            inner.state.watch(Some(State::trace));
+            inner.state.watch(Some(Watcher { entered: |_| {}, leaves: State::trace }));
         }
         set_handlers(&bundle, endpoint, &inner)?;
         Ok(Self { inner, bundle, device: Arc::clone(device), address })

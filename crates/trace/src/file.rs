@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// What the files' names end with.
 pub const NAME: &str = ".bellwire-trace";
@@ -36,7 +37,7 @@ pub struct Head {
     pub made: (u64, u64, u64),
     /// Slots of the log.
     pub slots: u64,
-    /// The host's boot: stamps of other boots are not comparable.
+    /// The host's boot, and the namespace of its clocks: stamps of others are not comparable.
     pub boot: String,
     /// The host's name.
     pub host: String,
@@ -50,6 +51,18 @@ pub(crate) fn text_of(path: &str) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).unwrap_or_default()
 }
 
+/// The boot of this process's host, and the namespace of this process's clocks.
+pub(crate) fn this_boot() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(|| {
+        let boot = text_of("/proc/sys/kernel/random/boot_id");
+        match std::fs::read_link("/proc/self/ns/time") {
+            Ok(namespace) => format!("{boot} {}", namespace.display()),
+            Err(_) => boot,
+        }
+    })
+}
+
 impl Head {
     /// Of the calling thread.
     pub(crate) fn of_this_thread(ticks: Ticks, made: (u64, u64, u64), slots: u64) -> Self {
@@ -59,7 +72,7 @@ impl Head {
             ticks,
             made,
             slots: places(slots as usize) as u64,
-            boot: text_of("/proc/sys/kernel/random/boot_id"),
+            boot: this_boot().to_owned(),
             host: text_of("/proc/sys/kernel/hostname"),
             program: text_of("/proc/self/comm"),
             thread: text_of("/proc/thread-self/comm"),

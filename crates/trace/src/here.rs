@@ -14,7 +14,7 @@ use crate::event::{BYTES_EACH, Draft, REST_MAX, text_words};
 use crate::file::{Head, NAME};
 use crate::kinds::Kind;
 use crate::session::{self, Session};
-use crate::stamp::{Ticks, clocks, stamp, ticks};
+use crate::stamp::{Ticks, readings, stamp, ticks};
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::event_log::EventLog;
 use bellwire_memory::fork_mark::ForkMark;
@@ -44,7 +44,7 @@ pub fn is_on() -> bool {
 
 /// How many bytes of each request are to be noted; `None`: requests are not captured.
 pub fn captures() -> Option<usize> {
-    session::of_environment()?.capture.map(|capture| capture.bytes)
+    session::of_number(session::number())?.capture.map(|capture| capture.bytes)
 }
 
 /// The log of a thread.
@@ -104,8 +104,8 @@ fn open(number: u32) -> Option<Box<ThreadLog>> {
 
 /// Makes a file for the calling thread; with it the stamp of now.
 fn create(ticks: Ticks, session: &Session, slots: usize) -> Option<(EventLog, u64)> {
-    let (stamp, (monotonic, of_day)) = (stamp(ticks), clocks());
-    let head = Head::of_this_thread(ticks, (stamp, monotonic, of_day), slots as u64);
+    let readings = readings(ticks);
+    let (stamp, head) = (readings.0, Head::of_this_thread(ticks, readings, slots as u64));
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let (mut made, mut name) = (Err(Errno::EXIST), String::new());
     // Another library in this process may have files there as well.
@@ -189,10 +189,10 @@ impl ThreadLog {
     #[cold]
     #[inline(never)]
     fn write_clocks(&mut self) {
-        let (monotonic, of_day) = clocks();
-        self.clocks_at = stamp(self.ticks);
+        let (stamp, monotonic, of_day) = readings(self.ticks);
+        self.clocks_at = stamp;
         self.clocks_after = (self.clocks_after * 2).min(CLOCKS_MOST);
-        self.write(&Draft { stamp: self.clocks_at, kind: Kind::Clocks, object: 0, fields: [monotonic, of_day], rest: &[] });
+        self.write(&Draft { stamp, kind: Kind::Clocks, object: 0, fields: [monotonic, of_day], rest: &[] });
     }
 
     #[inline(always)]
@@ -309,7 +309,7 @@ pub fn note_empty_look() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::attach;
+    use crate::session::{Capture, attach};
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     use std::path::{Path, PathBuf};
 
@@ -335,16 +335,17 @@ mod tests {
             (&good, BYTES_MIN - 1),
             (&good, u64::MAX),
         ] {
-            assert!(attach(folder, bytes).is_err(), "{} {bytes}", folder.display());
+            assert!(attach(folder, bytes, None).is_err(), "{} {bytes}", folder.display());
         }
         assert!(!is_on());
         let files = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
         for folder in [&good, &other] {
             note(Kind::Sent, 1, [1, 2]);
             assert_eq!(files(folder), 0);
-            let first = attach(folder, BYTES_MIN).unwrap();
-            let second = attach(folder, BYTES_MIN).unwrap();
-            assert!(attach(if folder == &good { &other } else { &good }, BYTES_MIN).is_err(), "there is one");
+            let first = attach(folder, BYTES_MIN, None).unwrap();
+            let second = attach(folder, BYTES_MIN, None).unwrap();
+            assert!(attach(folder, BYTES_MIN, Capture::parse("10")).is_err(), "it is no capture");
+            assert!(attach(if folder == &good { &other } else { &good }, BYTES_MIN, None).is_err(), "there is one");
             drop(first);
             note(Kind::Sent, 1, [3, 4]);
             note(Kind::Sent, 1, [5, 6]);

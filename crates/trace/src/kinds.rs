@@ -84,7 +84,7 @@ impl Kind {
     /// Whether it is rare: such events have a log of their own, where frequent ones do not
     /// overwrite them.
     pub const fn is_rare(self) -> bool {
-        matches!(self, Self::Call | Self::CallEnd | Self::PairState | Self::ViState | Self::LinkUp | Self::LinkLost | Self::Path)
+        matches!(self, Self::Call | Self::CallEnd | Self::PairState | Self::ViState | Self::LinkUp | Self::LinkLost | Self::Session | Self::Path)
     }
 }
 
@@ -354,12 +354,22 @@ kinds! {
     /// or several, or later.
     Datagram = 104 "datagram" Packets Moment "datagram" [bytes: Bytes, ports: Hexadecimal, from: Hexadecimal, from_low: Hexadecimal, to: Hexadecimal, to_low: Hexadecimal, copies: Number, delay: Nanoseconds];
 
+    /// A message of connection management leaves, from one GID to another, in two words each. Its
+    /// bytes come next.
+    Management = 105 "management" Packets Moment "link" [from: Hexadecimal, from_low: Hexadecimal, to: Hexadecimal, to_low: Hexadecimal];
+    /// Bytes of it.
+    ManagementBytes = 106 "management bytes" Packets Moment "link" [unused: Number, offset: Number, bytes: Bytes];
+
     /// A link to another NIC is there; the text says by which wire, and why.
     LinkUp = 80 "link" Links Moment "link" [peer_pid: Number, mapped: Number] text;
     /// A link has failed; the text says why.
     LinkLost = 81 "link lost" Links Moment "link" [peer_pid: Number, links_lost: Number] text;
-    /// Packets of a link since the last such event: sent, sent again, lost.
-    Packets = 82 "packets" Links Moment "link" [sent: Number, received: Number, sent_again: Number, lost: Number];
+    /// Packets of a link since the last such event: sent, received, sent again, lost. Then when the
+    /// turn began in which this was (a stamp, of which readers make how long it was; 0: it may have
+    /// been in more turns), and the totals, by which packets of one side are found on the other.
+    Packets = 82 "packets" Links Moment "link" [sent: Number, received: Number, sent_again: Number, lost: Number, turn: Nanoseconds, all_sent: Number, all_received: Number];
+    /// The ids of a link's session on both sides.
+    Session = 83 "session" Links Moment "link" [own: Hexadecimal, peer: Hexadecimal];
 }
 
 #[cfg(test)]

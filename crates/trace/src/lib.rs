@@ -16,6 +16,8 @@
 //! | which of many objects are compared this time | [`turns`] |
 //! | the file of a thread, read with care | [`mod@file`] |
 //! | one clock for the files of all threads | [`timeline`] |
+//! | the clocks of several hosts, tied by messages | [`hosts`] |
+//! | how far a clock is ahead of another, and the error | [`offset`] |
 //!
 //! Nothing here costs a program that is not traced: layers ask [`here::is_on`] when a NIC or a
 //! context is opened, and then have what they do watched (`bellwire_memory::token`), or other
@@ -28,7 +30,9 @@ pub mod call;
 pub mod event;
 pub mod file;
 pub mod here;
+pub mod hosts;
 pub mod kinds;
+pub mod offset;
 pub mod probe;
 pub mod session;
 pub mod stamp;

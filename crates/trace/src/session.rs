@@ -54,13 +54,16 @@ impl Session {
 
 /// The part of each request that is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Capture {
+pub struct Capture {
+    /// Most bytes.
     pub bytes: usize,
+    /// A thread waits when the reader of its file is behind.
     pub waits: bool,
 }
 
 impl Capture {
-    fn parse(text: &str) -> Option<Self> {
+    /// Of a text as of `BELLWIRE_CAPTURE`.
+    pub fn parse(text: &str) -> Option<Self> {
         let (bytes, waits) = match text.split_once(',') {
             None => (text, false),
             Some((bytes, "wait")) => (bytes, true),
@@ -157,11 +160,11 @@ pub struct Attached(());
 
 /// Has this process traced into a folder, for another process that has asked for it. The folder's
 /// name and `bytes`, the size of each file, are that process's and are checked: the folder must
-/// belong to this process's user, who alone may write there.
+/// belong to this process's user, who alone may write there. With `capture`, requests are noted too.
 ///
 /// # Errors
 /// Why not.
-pub fn attach(folder: &Path, bytes: u64) -> Result<Attached, String> {
+pub fn attach(folder: &Path, bytes: u64, capture: Option<Capture>) -> Result<Attached, String> {
     if of_environment().is_some() {
         return Err(format!("it is traced already, by {FOLDER}"));
     }
@@ -181,14 +184,14 @@ pub fn attach(folder: &Path, bytes: u64) -> Result<Attached, String> {
     let mut attachment = lock();
     let id = (about.st_dev, about.st_ino);
     if attachment.session.is_some() {
-        if attachment.folder != id {
+        if attachment.folder != id || attachment.session.as_ref().is_some_and(|session| session.capture != capture) {
             return Err("another command has it traced".to_owned());
         }
         attachment.holders += 1;
         return Ok(Attached(()));
     }
     attachment.count = attachment.count.wrapping_add(1).clamp(OF_ENVIRONMENT + 1, UNKNOWN - 1);
-    let session = Session { number: attachment.count, folder: Folder::Open(open), slots: slots(bytes), capture: None, is_attached: true };
+    let session = Session { number: attachment.count, folder: Folder::Open(open), slots: slots(bytes), capture, is_attached: true };
     (attachment.folder, attachment.holders) = (id, 1);
     // Relaxed: as in `number`.
     NUMBER.store(session.number, Ordering::Relaxed);

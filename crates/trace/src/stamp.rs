@@ -46,6 +46,21 @@ pub fn clocks() -> (u64, u64) {
     (nanoseconds(ClockId::Monotonic), nanoseconds(ClockId::Realtime))
 }
 
+/// Times that the clocks are read.
+const READINGS: usize = 8;
+/// Nanoseconds by which clocks that [`readings`] has beside each other may differ.
+pub const READING_ERROR: u64 = 200;
+
+/// A stamp of now, and what both clocks show at that time: of several readings the one that took
+/// the least time, for a thread may be interrupted between two clocks.
+pub fn readings(ticks: Ticks) -> (u64, u64, u64) {
+    let read = |_| {
+        let (before, (monotonic, of_day), after) = (stamp(ticks), clocks(), stamp(ticks));
+        (after.wrapping_sub(before), (before.midpoint(after), monotonic, of_day))
+    };
+    (0..READINGS).map(read).min().map(|(_, readings)| readings).unwrap_or_default()
+}
+
 fn nanoseconds(clock: ClockId) -> u64 {
     let t = clock_gettime(clock);
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
@@ -70,6 +85,11 @@ impl Scale {
 
     /// Stamps are nanoseconds.
     pub const NANOSECONDS: Self = Self { from: (0, 0), ns_per_tick: 1.0 };
+
+    /// The nanoseconds of so many ticks.
+    pub(crate) fn length(&self, ticks: u64) -> u64 {
+        if self.ns_per_tick == 1.0 { ticks } else { (ticks as f64 * self.ns_per_tick).round() as u64 }
+    }
 
     /// The nanoseconds of a stamp.
     pub fn nanoseconds(&self, stamp: u64) -> u64 {

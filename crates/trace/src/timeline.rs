@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One clock for all files: stamps as nanoseconds since 1970. Those of one boot of a host lie on a
 //! line through the earliest and the latest pair of stamp and nanoseconds that its files have; the
-//! latest is now, if it is this boot.
+//! latest is now, if it is this boot. `hosts.rs` ties the clocks of several.
 
 use crate::event::Event;
-use crate::file::{Head, Thread, text_of};
+use crate::file::{Head, Thread, this_boot};
+use crate::hosts::{Clock, Hosts};
 use crate::kinds::Kind;
-use crate::stamp::{Scale, Ticks, clocks, stamp, ticks};
+use crate::stamp::{Scale, Ticks, readings, ticks};
 use std::collections::BTreeMap;
 
 /// What the files of a boot say of its clocks.
@@ -35,9 +36,27 @@ pub struct Line {
 }
 
 impl Line {
-    /// Of a stamp.
+    /// Of a boot of which nothing is known.
+    pub(crate) const NONE: Self = Self { scale: Scale::NANOSECONDS, to_day: 0 };
+
+    /// A stamp as nanoseconds since 1970.
     pub fn of_day(&self, stamp: u64) -> u64 {
-        u64::try_from(i128::from(self.scale.nanoseconds(stamp)) + self.to_day).unwrap_or(0)
+        self.to_day(self.monotonic(stamp))
+    }
+
+    /// A stamp as nanoseconds of the boot's monotonic clock.
+    pub(crate) fn monotonic(&self, stamp: u64) -> u64 {
+        self.scale.nanoseconds(stamp)
+    }
+
+    /// Nanoseconds of the monotonic clock as those since 1970.
+    pub(crate) fn to_day(&self, monotonic: u64) -> u64 {
+        u64::try_from(i128::from(monotonic) + self.to_day).unwrap_or(0)
+    }
+
+    /// A number of ticks as nanoseconds.
+    pub(crate) fn length(&self, ticks: u64) -> u64 {
+        self.scale.length(ticks)
     }
 }
 
@@ -50,7 +69,7 @@ impl Timeline {
             made: head.made,
             earliest: pair,
             latest: pair,
-            is_this: head.boot == text_of("/proc/sys/kernel/random/boot_id") && ticks() == Ticks::Processor,
+            is_this: head.boot == this_boot() && ticks() == Ticks::Processor,
         });
         boot.is_plain |= head.ticks == Ticks::Nanoseconds;
         boot.made = boot.made.min(head.made);
@@ -67,7 +86,11 @@ impl Timeline {
     /// The clock of a boot whose files were added.
     pub fn line(&self, boot: &str) -> Option<Line> {
         let boot = self.boots.get(boot)?;
-        let latest = if boot.is_this { boot.latest.max((stamp(Ticks::Processor), clocks().0)) } else { boot.latest };
+        let now = || {
+            let (stamp, monotonic, _) = readings(Ticks::Processor);
+            (stamp, monotonic)
+        };
+        let latest = if boot.is_this { boot.latest.max(now()) } else { boot.latest };
         // Without a second pair, the order is right and the distances are not.
         let scale = if boot.is_plain { Scale::NANOSECONDS } else { Scale::of(&[boot.earliest, latest]).unwrap_or(Scale::NANOSECONDS) };
         Some(Line { scale, to_day: i128::from(boot.made.2) - i128::from(boot.made.1) })
@@ -81,20 +104,23 @@ impl Boot {
     }
 }
 
-/// Turns the stamps of all threads into nanoseconds since 1970.
-pub fn settle(threads: &mut [Thread]) {
-    let mut timeline = Timeline::default();
+/// Turns the stamps of all threads into nanoseconds since 1970, on one clock. What is known of the
+/// clocks of the hosts.
+pub fn settle(threads: &mut [Thread]) -> Vec<Clock> {
+    let (mut timeline, mut hosts) = (Timeline::default(), Hosts::default());
     for thread in threads.iter() {
         timeline.add(&thread.head);
-        thread.events.iter().for_each(|event| timeline.note(&thread.head, event));
-    }
-    let mut lines: BTreeMap<String, Option<Line>> = BTreeMap::new();
-    for thread in threads {
-        let line = lines.entry(thread.head.boot.clone()).or_insert_with(|| timeline.line(&thread.head.boot));
-        if let Some(line) = line {
-            thread.events.iter_mut().for_each(|event| event.stamp = line.of_day(event.stamp));
+        hosts.add(&thread.head);
+        for event in &thread.events {
+            timeline.note(&thread.head, event);
+            hosts.note(&thread.head, event);
         }
     }
+    let clocks = hosts.clocks(&timeline);
+    for Thread { head, events, .. } in threads {
+        events.iter_mut().for_each(|event| clocks.settle(head, event));
+    }
+    clocks.all
 }
 
 #[cfg(test)]
@@ -116,8 +142,10 @@ mod tests {
             // No second pair: ticks count as nanoseconds.
             thread("b", (7, 70, 170), &[(8, Kind::Sent, 0)]),
         ];
-        settle(&mut threads);
+        let clocks = settle(&mut threads);
+        assert_eq!(clocks.iter().map(|clock| clock.boot.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let stamps: Vec<Vec<u64>> = threads.iter().map(|thread| thread.events.iter().map(|event| event.stamp).collect()).collect();
+        // The second host's time of day is all that is known of it.
         assert_eq!(stamps, [vec![10_500, 11_500], vec![11_250], vec![108]]);
     }
 }

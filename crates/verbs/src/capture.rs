@@ -14,7 +14,7 @@ use crate::qp::Send;
 use crate::types::{Sge, WcStatus};
 use bellwire_trace::address::gid_words;
 use bellwire_trace::{Kind, here};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Bytes copied at a time.
 const BLOCK: usize = 1 << 16;
@@ -32,9 +32,12 @@ fn tell_pieces(regions: &Regions, (pieces, domain): (&[Sge], u32), length: usize
 }
 
 impl Core {
-    /// From now on requests are captured, and the first `snap` bytes of each.
+    /// From now on requests are captured, and the first `snap` bytes of each. Queue pairs that have
+    /// requests already go on with the number of the next request.
     pub(crate) fn be_captured(&mut self, snap: usize) {
-        self.captured = Some(Box::new(Captured { snap, pairs: BTreeMap::new(), waiting: BTreeSet::new() }));
+        let used = self.qps.iter().flatten().filter(|qp| !qp.sends.is_empty() || qp.first != qp.attributes.send_number);
+        let pairs = used.map(|qp| (qp.number, Pair::on_its_way(qp))).collect();
+        self.captured = Some(Box::new(Captured { snap, pairs, waiting: BTreeSet::new() }));
         self.is_witnessed = true;
     }
 

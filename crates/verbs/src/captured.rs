@@ -5,6 +5,7 @@
 use crate::name::QPS_MAX;
 use crate::qp::{Qp, Send};
 use crate::types::{Gid, QpKind};
+use bellwire_trace::address::gid_words;
 use bellwire_trace::{Kind, here};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -53,6 +54,14 @@ impl Pair {
         Self { life: qp.life, next: qp.attributes.send_number % NUMBERS, requests: VecDeque::new(), told: None }
     }
 
+    /// Of a queue pair that has had requests, whose packets nobody counted: those that are not
+    /// complete are not told of, and the next one's packets are numbered from its own number on.
+    pub(crate) fn on_its_way(qp: &Qp) -> Self {
+        let number = |n: usize| qp.first.wrapping_add(n as u32) % NUMBERS;
+        let requests = (0..qp.sends.len()).map(|n| Request { psn: number(n), has_left: true, is_local: true });
+        Self { next: number(qp.sends.len()), requests: requests.collect(), ..Self::new(qp) }
+    }
+
     /// The number of the first packet of a request, and the next one's after it.
     pub(crate) fn take_number(&mut self, kind: QpKind, send: &Send, mtu: u32) -> u32 {
         let packets = if kind == QpKind::Ud || send.opcode.is_atomic() { 1 } else { send.length.div_ceil(mtu).max(1) };
@@ -79,6 +88,13 @@ impl Captured {
 }
 
 impl Captured {
+    /// A message of connection management leaves, by that link.
+    pub(crate) fn tell_management(&self, link: u32, (from, to): (&Gid, &Gid), message: &[u8]) {
+        let ([from, from_low], [to, to_low]) = (gid_words(*from), gid_words(*to));
+        here::note_more(Kind::Management, link, [from, from_low], &[to, to_low]);
+        here::note_bytes(Kind::ManagementBytes, link, 0, 0, message);
+    }
+
     /// A queue pair is gone; the next of its number begins anew.
     pub(crate) fn forget(&mut self, number: u32) {
         self.pairs.remove(&number);

@@ -114,6 +114,9 @@ impl<W: Wire> Host for CmHost<'_, W> {
         // repeated.
         if connection.cm.len() < CM_MESSAGES_MAX {
             connection.cm.push_back(message.to_vec());
+            if let Some(captured) = &self.core.captured {
+                captured.tell_management(id.raw(), (&self.core.name.gid, &connection.peer.gid), message);
+            }
             self.core.leave(self.engine, id);
         }
     }

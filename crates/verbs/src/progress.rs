@@ -148,6 +148,14 @@ impl Core {
 impl<W: Wire> Machine<W> for Core {
     fn begin_trace(&mut self) {
         self.observed.begin(&self.qps);
+        if let Some(snap) = bellwire_trace::here::captures() {
+            self.be_captured(snap);
+        }
+    }
+
+    fn end_trace(&mut self) {
+        self.captured = None;
+        self.is_witnessed = self.strict.is_some();
     }
 
     fn trace(&mut self) {

@@ -116,6 +116,8 @@ pub struct Engine<W> {
     pub(crate) delivered_beside: u64,
     /// Links that failed.
     pub(crate) lost_links: LostLinks,
+    /// Requests are captured: VIs send by the general way.
+    pub(crate) captured: bool,
 }
 
 impl<W: Wire> Engine<W> {
@@ -145,6 +147,7 @@ impl<W: Wire> Engine<W> {
             completions: 0,
             delivered_beside: 0,
             lost_links: LostLinks::default(),
+            captured: false,
         }
     }
 
@@ -308,7 +311,8 @@ impl<W: Wire> Engine<W> {
             return Err(Error::InvalidParameter);
         }
         self.registry.hold_ptag(attributes.ptag)?;
-        let Some(vi) = self.vis.insert(Vi::new(*attributes, send_cq, receive_cq, srq)) else {
+        let new = Vi { captured: self.captured, ..Vi::new(*attributes, send_cq, receive_cq, srq) };
+        let Some(vi) = self.vis.insert(new) else {
             self.registry.release_ptag(attributes.ptag);
             return Err(Error::Resource);
         };

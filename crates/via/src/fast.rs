@@ -213,6 +213,9 @@ impl<W: Wire> Engine<W> {
         let [only] = segments else { return };
         let Some(vi) = self.vis.get_mut(handle) else { return };
         let receives = kind == WorkQueueKind::Receive;
+        if !receives && vi.captured {
+            return;
+        }
         let ptag = vi.ptag;
         let leases = if receives { &mut vi.receive.leases } else { &mut vi.send.leases };
         for (lease, wanted, tag, write) in [(&mut leases.descriptors, descriptor_handle, None, true), (&mut leases.data, only.handle, Some(ptag), receives)] {
@@ -234,6 +237,22 @@ impl<W: Wire> Engine<W> {
             self.registry.release(leases.descriptors.handle);
             self.registry.release(leases.data.handle);
             *leases = Leases::default();
+        }
+    }
+
+    /// Has the requests of all VIs go the general way, in whose queues a capture sees them; or no
+    /// more.
+    #[cold]
+    pub(crate) fn be_captured(&mut self, captured: bool) {
+        self.captured = captured;
+        for (_, vi) in self.vis.iter_mut() {
+            vi.captured = captured;
+            for lease in [&mut vi.send.leases.descriptors, &mut vi.send.leases.data] {
+                if lease.users == 0 {
+                    self.registry.release(lease.handle);
+                    *lease = crate::work_queue::Lease::default();
+                }
+            }
         }
     }
 

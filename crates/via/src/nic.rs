@@ -43,6 +43,7 @@
 //! [`Error::InvalidState`]; dropping the NIC there does nothing. `exec` closes everything.
 
 mod callers;
+mod captured;
 mod config;
 mod connect;
 mod crowd;

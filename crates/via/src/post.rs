@@ -52,6 +52,7 @@ impl<W: Wire> Engine<W> {
             && vi.state == ViState::Connected
             && vi.send.all_sent()
             && !vi.acknowledged
+            && !vi.captured
             && fault.is_empty()
             && !self.connections.control_pending
             && !self.registry.is_strict()
@@ -103,7 +104,7 @@ impl<W: Wire> Engine<W> {
         // anything, and a fence holds.
         let first = vi.send.done == vi.send.works.tail() && vi.wrote_frames.is_none() && vi.send.works.len() < DESCRIPTORS_PER_QUEUE_MAX;
         let fits = only.length != 0 && only.length <= POST_COPY_BYTES_MAX && u64::from(only.length) <= vi.attributes.max_transfer_bytes;
-        if vi.state != ViState::Connected || !allowed || !plain || !first || !fits || self.registry.check_local(only, vi.ptag, !write).is_err() {
+        if vi.state != ViState::Connected || vi.captured || !allowed || !plain || !first || !fits || self.registry.check_local(only, vi.ptag, !write).is_err() {
             return false;
         }
         let wish = RemoteAccess {

@@ -155,6 +155,33 @@ impl<'a> Gather<'a> {
         fine
     }
 
+    /// Shows `each` the first `length` bytes of a request of a VI with tag `ptag`, in parts with
+    /// their offsets, until one of them is not in registered memory. The request may be complete,
+    /// so its memory is checked anew; the caller has the engine, in which nothing can be
+    /// deregistered meanwhile.
+    #[cold]
+    pub(crate) fn show(&self, registry: &Registry, ptag: u32, length: u32, mut each: impl FnMut(u64, &[u8])) {
+        const PART: u32 = 1 << 16;
+        let mut part = Vec::new();
+        for i in 0..self.list.count {
+            if registry.check_local(&self.segment(i), ptag, false).is_err() {
+                return;
+            }
+        }
+        let all = (0..self.list.count).fold(0u32, |sum, i| sum.saturating_add(self.segment(i).length));
+        let length = length.min(all);
+        for at in (0..length).step_by(PART as usize) {
+            let some = (length - at).min(PART);
+            part.resize(some as usize, 0);
+            // SAFETY: U1: all segments were checked just now, and the registry stays as it is;
+            // `part` has `some` bytes.
+            if !unsafe { self.copy_out(registry, at, some, part.as_mut_ptr()) } {
+                return;
+            }
+            each(at.into(), &part);
+        }
+    }
+
     /// Copies bytes `offset..offset + length` of the request to `to`. `false`: not all of them are
     /// there (strict mode).
     ///

@@ -108,6 +108,8 @@ pub struct Vi {
     pub(crate) inbox: Option<Box<InboxEnd>>,
     /// Handlers waiting for one completion each, by queue.
     pub(crate) notify: [u32; 2],
+    /// Its requests are captured: they have no leases, and so go the general way.
+    pub(crate) captured: bool,
     pub(crate) counters: ViCounters,
     /// Why its last connection broke; kept until it is connected again.
     pub(crate) cause: Option<Cause>,
@@ -179,6 +181,7 @@ impl Vi {
             srq,
             inbox: None,
             notify: [0; 2],
+            captured: false,
             counters: ViCounters::default(),
             cause: None,
             remote_ptag: 0,

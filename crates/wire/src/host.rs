@@ -28,6 +28,7 @@ use super::packet::PacketWire;
 use super::shm::ShmWire;
 use super::sisci::SisciWire;
 use super::udp;
+use super::udp::Tap;
 use super::{
     Advertisement, Allocation, Attach, CatalogueEntry, Direct, DirectMemory, Frame, LinkFailure, LinkId, LinkInfo, MapAccess, MemoryKind, Peeked, Placement,
     Received, RemoteAccess, Rendezvous, Sent, Wire, WireEvent, WireReason,
@@ -120,6 +121,13 @@ impl HostWire {
 
     #[cold]
     #[inline(never)]
+    /// Has packets told of that leave by UDP, or no more.
+    pub fn set_tap(&mut self, tap: Option<Tap>) {
+        if let Some(HostPort::Udp(port)) = self.packet.as_mut().map(PacketWire::port_mut) {
+            port.set_tap(tap);
+        }
+    }
+
     fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<HostPort>, LinkId)> {
         if link.raw() & PACKET == 0 {
             return None;

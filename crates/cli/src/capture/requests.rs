@@ -24,6 +24,8 @@ const ACKNOWLEDGED: u8 = 0x1f;
 const NOT_READY: u8 = 0x20;
 const REFUSED: u8 = 0x60;
 const SOLICITED: u64 = 4;
+/// In the objects of events of virtual interfaces.
+const VI: u32 = 1 << 31;
 
 /// Numbers of the interface: of opcodes, and of statuses.
 mod number {
@@ -199,7 +201,12 @@ impl Sending<'_> {
         let ends = Ends { from: path.from, to, ports: [self.port(), PORT] };
         let first = base.psn == request.psn;
         let again = if request.times > 1 { ", sent again" } else { "" };
-        let comment = if first { format!("queue pair {:#x}, wr_id {:#x}{again}", self.qp, request.wr_id) } else { String::new() };
+        let comment = match (first, self.qp & VI) {
+            (false, _) => String::new(),
+            (true, 0) => format!("queue pair {:#x}, wr_id {:#x}{again}", self.qp, request.wr_id),
+            // The program's name for a request is its descriptor, or what it says.
+            (true, _) => format!("virtual interface {:#x}, descriptor {:#x}{again}", self.qp & 0xff_ffff, request.wr_id),
+        };
         self.push(Direction::Out, packet(&ends, &base, extended, captured, length), comment);
     }
 
@@ -223,7 +230,7 @@ impl Requests {
     /// Adds the packets of an event of a process, which has that interface, to `to`.
     pub fn take(&mut self, interface: u32, time: u64, event: &Event, to: &mut Vec<Packet>) {
         let qp = event.object;
-        if event.kind.about().layer != Layer::Packets || matches!(event.kind, Kind::Datagram | Kind::DatagramBytes) {
+        if event.kind.about().layer != Layer::Packets || matches!(event.kind, Kind::Datagram | Kind::DatagramBytes | Kind::Management | Kind::ManagementBytes) {
             return;
         }
         let pair = self.pairs.entry((interface, qp)).or_default();

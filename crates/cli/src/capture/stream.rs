@@ -9,8 +9,10 @@ use bellwire_trace::file::Head;
 use bellwire_trace::kinds::Layer;
 
 use super::datagrams::Datagrams;
+use super::management::Management;
 use super::pcapng::{Packet, Writer};
 use super::requests::Requests;
+use crate::trace::clocks;
 use crate::trace::collect::Collector;
 use crate::trace::merge::Merge;
 
@@ -29,6 +31,7 @@ pub struct Stream<W> {
 struct Packets {
     requests: Requests,
     datagrams: Datagrams,
+    management: Management,
     /// By host and process.
     interfaces: BTreeMap<(String, u32), u32>,
     /// Those that are to be made: name and description.
@@ -45,6 +48,7 @@ impl Packets {
         });
         self.requests.take(interface, time, event, &mut self.made);
         self.datagrams.take(interface, time, event, &mut self.made);
+        self.management.take(interface, time, event, &mut self.made);
     }
 }
 
@@ -80,6 +84,7 @@ impl<W: Write> Stream<W> {
         self.merge.finish(|head, time, event| packets.take(head, time, event));
         self.write()?;
         let say = |what: String| eprintln!("bellwire: capture: {what}");
+        clocks::lines(&self.merge.clocks).into_iter().for_each(say);
         for complaint in &self.merge.complaints {
             say(complaint.clone());
         }

@@ -11,6 +11,7 @@ use bellwire_trace::file::Head;
 use bellwire_trace::{Event, Kind};
 use bellwire_wire::frame::INLINE_BYTES_MAX;
 
+use super::calls;
 use super::times::Times;
 
 /// Requests of one queue that are followed at a time.
@@ -66,6 +67,8 @@ pub struct Class {
     pub completions: Times,
     /// From the post until they left, of those that waited.
     pub waits: Times,
+    /// What these waited for.
+    pub waited_for: BTreeMap<&'static str, u64>,
     /// Those that failed, by status.
     pub failed: BTreeMap<u64, u64>,
 }
@@ -92,7 +95,40 @@ pub struct Connection {
     pub not_ready: u64,
     /// Why it broke.
     pub broke: String,
+    /// Of a virtual interface: messages that left without a place in its queue.
+    pub messages: Messages,
     followed: VecDeque<Followed>,
+}
+
+/// Messages that left at once.
+#[derive(Clone, Debug, Default)]
+pub struct Messages {
+    /// Those of one line.
+    pub lines: u64,
+    /// Longer ones, and their bytes.
+    pub longer: u64,
+    pub longer_bytes: u64,
+    /// From one that left while none was awaited until the peer's next message came.
+    pub answers: Times,
+    awaited: Option<u64>,
+}
+
+impl Messages {
+    fn leave(&mut self, messages: u64, bytes: u64, time: u64) {
+        if bytes == 0 {
+            self.lines += messages;
+        } else {
+            self.longer += messages;
+            self.longer_bytes += bytes;
+        }
+        self.awaited.get_or_insert(time);
+    }
+
+    fn come(&mut self, time: u64) {
+        if let Some(since) = self.awaited.take() {
+            self.answers.add(time.saturating_sub(since));
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +137,35 @@ struct Followed {
     class: (u64, u64),
     posted: u64,
     has_left: bool,
+    waits: Waits,
+}
+
+/// How things stood when a request began to wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    /// Requests before it had not left.
+    is_behind: bool,
+    /// Requests of the connection that had left again.
+    again: u64,
+    /// Times that the peer had no receive.
+    not_ready: u64,
+    /// Packets of all links that were sent again.
+    packets_again: u64,
+}
+
+impl Waits {
+    /// What a request waited for that has left now.
+    fn reason(&self, now: &Self) -> &'static str {
+        if now.again != self.again || now.not_ready != self.not_ready {
+            "a receive of the peer"
+        } else if now.packets_again != self.packets_again {
+            "packets that were lost"
+        } else if self.is_behind {
+            "requests before it"
+        } else {
+            "room at the peer, or on the link"
+        }
+    }
 }
 
 /// A link to another NIC.
@@ -126,6 +191,8 @@ pub struct Process {
     pub vis: BTreeMap<u32, Connection>,
     pub empty_polls: u64,
     pub polls: u64,
+    /// Calls of layers above.
+    pub calls: calls::Followed,
     posting: BTreeMap<u32, Posting>,
 }
 
@@ -183,7 +250,10 @@ impl Process {
                     self.posted(&posting, time);
                 }
             }
-            Kind::Sent => self.step(thread, object, if word(1) == 0 { Way::Line } else { Way::Copied }),
+            Kind::Sent => {
+                self.step(thread, object, if word(1) == 0 { Way::Line } else { Way::Copied });
+                self.vis.entry(object).or_default().messages.leave(word(0), word(1), time);
+            }
             Kind::Direct => {
                 self.step(thread, object, Way::Mapped);
                 self.way_of_vi(object, Way::Mapped, word(0));
@@ -199,7 +269,10 @@ impl Process {
             }
             Kind::PairLeft => match self.posting.get_mut(&thread).filter(|posting| posting.pair == object && posting.is_queued) {
                 Some(posting) => posting.has_left = true,
-                None => self.pairs.entry(object).or_default().leave(word(0), time),
+                None => {
+                    let now = self.waits(object);
+                    self.pairs.entry(object).or_default().leave(word(0), time, &now);
+                }
             },
             Kind::PairAgain => self.pairs.entry(object).or_default().again += word(0),
             Kind::WorkCompletion => self.completed(object, time, event),
@@ -209,13 +282,14 @@ impl Process {
                 .vis
                 .entry(object)
                 .or_default()
-                .follow(Followed { name: word(0), class: (word(2), size_class(word(1))), posted: time, has_left: false }, word(1)),
-            Kind::Left => self.vis.entry(object).or_default().leave(word(0), time),
+                .follow(Followed { name: word(0), class: (word(2), size_class(word(1))), posted: time, has_left: false, waits: Waits::default() }, word(1)),
+            Kind::Left => self.vis.entry(object).or_default().leave(word(0), time, &Waits::default()),
             Kind::Completed => self.vis.entry(object).or_default().complete(word(0), word(1), time),
             Kind::Received => {
                 let vi = self.vis.entry(object).or_default();
                 vi.received += word(0);
                 vi.received_bytes += word(1);
+                vi.messages.come(time);
             }
             Kind::NotReady => self.vis.entry(object).or_default().not_ready += word(0),
             Kind::ViState => {
@@ -234,12 +308,25 @@ impl Process {
                     *sum += new;
                 }
             }
-            _ => {}
+            _ => self.calls.take(thread, time, event),
+        }
+    }
+
+    /// How things stand for a queue pair whose requests wait.
+    fn waits(&self, pair: u32) -> Waits {
+        let connection = self.pairs.get(&pair);
+        let vi = connection.and_then(|connection| self.vis.get(&connection.vi?));
+        Waits {
+            is_behind: connection.is_some_and(|connection| connection.followed.iter().any(|followed| !followed.has_left)),
+            again: connection.map_or(0, |connection| connection.again),
+            not_ready: vi.map_or(0, |vi| vi.not_ready),
+            packets_again: self.links.values().map(|link| link.packets[1]).sum(),
         }
     }
 
     /// A step of the engine beneath a post.
     fn step(&mut self, thread: u32, vi: u32, way: Way) {
+        self.calls.step(thread, way);
         if let Some(posting) = self.posting.get_mut(&thread) {
             posting.vi = Some(vi);
             // The first step is of the request; answers may follow.
@@ -257,6 +344,7 @@ impl Process {
     }
 
     fn posted(&mut self, posting: &Posting, time: u64) {
+        let stands = self.waits(posting.pair);
         let pair = self.pairs.entry(posting.pair).or_default();
         (pair.is_pair, pair.vi) = (true, posting.vi.or(pair.vi));
         let waits = posting.is_queued && !posting.has_left && posting.way.is_none();
@@ -267,7 +355,7 @@ impl Process {
         counted.bytes += posting.bytes;
         counted.calls.add(time.saturating_sub(posting.begun));
         *counted.ways.entry(way).or_default() += 1;
-        pair.push(Followed { name: posting.name, class, posted: posting.begun, has_left: !waits });
+        pair.push(Followed { name: posting.name, class, posted: posting.begun, has_left: !waits, waits: stands });
     }
 
     fn completed(&mut self, pair: u32, time: u64, event: &Event) {
@@ -311,15 +399,17 @@ impl Connection {
     }
 
     /// The next so many that wait have left.
-    fn leave(&mut self, requests: u64, time: u64) {
+    fn leave(&mut self, requests: u64, time: u64, now: &Waits) {
         let waiting = self.followed.iter_mut().filter(|followed| !followed.has_left).take(requests as usize);
         let mut waited = Vec::new();
         for followed in waiting {
             followed.has_left = true;
-            waited.push((followed.class, time.saturating_sub(followed.posted)));
+            waited.push((followed.class, time.saturating_sub(followed.posted), followed.waits.reason(now)));
         }
-        for (class, time) in waited.into_iter().filter(|_| self.is_pair) {
-            self.classes.entry(class).or_default().waits.add(time);
+        for (class, time, reason) in waited.into_iter().filter(|_| self.is_pair) {
+            let class = self.classes.entry(class).or_default();
+            class.waits.add(time);
+            *class.waited_for.entry(reason).or_default() += 1;
         }
     }
 
@@ -379,6 +469,7 @@ mod tests {
         assert_eq!((send.requests, send.bytes), (2, 16));
         assert_eq!(send.ways, BTreeMap::from([(Way::Line, 1), (Way::Waited, 1)]));
         assert_eq!((send.waits.most(), send.completions.most(), send.completions.count()), (42, 52, 1));
+        assert_eq!(send.waited_for, BTreeMap::from([("room at the peer, or on the link", 1)]));
         assert_eq!(pair.classes[&(0, 1024)].ways, BTreeMap::from([(Way::Mapped, 1)]));
         assert_eq!((pair.vi, pair.received, pair.received_bytes), (Some(3), 1, 30));
     }

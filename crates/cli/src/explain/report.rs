@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The explanation as text for people and as JSON for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bellwire_trace::Kind;
 use bellwire_trace::kinds::Form;
 use serde_json::{Value, json};
 
+use super::calls::{self, Calls};
 use super::follow::{Class, Connection, Process, Processes, Way};
 use super::times::Times;
 
@@ -75,12 +77,29 @@ fn ways(class: &Class) -> String {
     ways.join(", ")
 }
 
+/// What the requests of a class waited for, the most frequent first.
+fn waited_for(class: &Class) -> String {
+    let mut reasons: Vec<(&u64, &&str)> = class.waited_for.iter().map(|(reason, count)| (count, reason)).collect();
+    reasons.sort_by(|a, b| b.cmp(a));
+    reasons.iter().map(|(count, reason)| format!("{count} for {reason}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a virtual interface's messages are to be told: the program's layer tells nothing of them
+/// itself, which of Active Messages none does.
+fn tells_messages(process: &Process, connection: &Connection) -> bool {
+    let is_layer = !process.pairs.is_empty() || process.calls.classes.keys().any(|class| !class.connection.starts_with("remote"));
+    !connection.is_pair && !is_layer && connection.messages.lines + connection.messages.longer != 0
+}
+
 /// The connections of a process that have something to tell, by name.
 fn connections(process: &Process) -> Vec<(String, &Connection)> {
-    let has_news = |connection: &&Connection| !connection.classes.is_empty() || connection.received != 0 || !connection.broke.is_empty();
+    let has_news = |connection: &&Connection| {
+        tells_messages(process, connection) || !connection.classes.is_empty() || connection.received != 0 || !connection.broke.is_empty()
+    };
     let pairs = process.pairs.iter().filter(|(_, pair)| has_news(pair)).map(|(number, pair)| (format!("queue pair {number:#x}"), pair));
     // Those of a process with queue pairs that post nothing carry their messages.
-    let beneath = |connection: &Connection| !process.pairs.is_empty() && connection.classes.is_empty();
+    let is_layer = !process.pairs.is_empty() || process.calls.classes.keys().any(|class| !class.connection.starts_with("remote"));
+    let beneath = |connection: &Connection| is_layer && connection.classes.is_empty();
     let vis = process
         .vis
         .iter()
@@ -124,9 +143,10 @@ fn advice(process: &Process) -> Vec<String> {
             let waited = class.waits.count();
             if waited >= FEW && waited * 10 >= class.requests {
                 advice.push(format!(
-                    "{what}: {waited} of {} had to wait, half of them for {} us or more, behind others or for the peer: they are posted faster than they are taken",
+                    "{what}: {waited} of {} had to wait, half of them for {} us or more ({}): they are posted faster than they are taken",
                     class.requests,
-                    microseconds(class.waits.percentile(50))
+                    microseconds(class.waits.percentile(50)),
+                    waited_for(class)
                 ));
             }
             let reaches = connection.is_pair && matches!(number, 0 | 4..=6);
@@ -148,6 +168,7 @@ fn advice(process: &Process) -> Vec<String> {
             advice.push(format!("{name}: its connection broke: {}", connection.broke));
         }
     }
+    advice.extend(advice_of_calls(process));
     for link in process.links.values() {
         if !link.lost.is_empty() && !USUAL_ENDS.contains(&link.lost.as_str()) {
             advice.push(format!("the link to process {} failed: {}", link.peer, link.lost));
@@ -174,7 +195,7 @@ pub fn text(processes: &Processes) -> String {
     let mut out = String::new();
     for ((_, pid), process) in &processes.all {
         let connections = connections(process);
-        if connections.is_empty() {
+        if connections.is_empty() && process.calls.classes.is_empty() {
             continue;
         }
         // Writing to a string does not fail.
@@ -202,24 +223,76 @@ pub fn text(processes: &Processes) -> String {
                     let _ = writeln!(out, "    {line}");
                 }
             }
+            let messages = &connection.messages;
+            if tells_messages(process, connection) {
+                let [half, most_of, longest] = times(&messages.answers);
+                let _ = writeln!(
+                    out,
+                    "    messages: {} of one line, {} longer with {}; until the peer's next message half {half} us, 99 % {most_of}, most {longest}",
+                    messages.lines,
+                    messages.longer,
+                    bytes(messages.longer_bytes)
+                );
+            }
             if connection.received != 0 {
                 let _ = writeln!(out, "    received: {} messages, {}", connection.received, bytes(connection.received_bytes));
             }
         }
+        write_calls(&mut out, &process.calls.classes);
         if process.empty_polls != 0 {
             let _ = writeln!(out, "  polls: {} found something, {} did not", process.polls, process.empty_polls);
         }
-        let advice = advice(process);
-        for line in &advice {
+        for line in advice(process) {
             let _ = writeln!(out, "  ! {line}");
         }
     }
     if out.is_empty() {
-        out.push_str("no request was seen: the program used neither libibverbs nor virtual interfaces of libvipl while it was watched\n");
+        out.push_str("no request was seen: the program used no library of Bellwire's while it was watched\n");
     } else {
         out.push_str("Times from the post of a request until the program had its completion, if it asked for one; call: the post itself, half of them.\n");
     }
     out
+}
+
+/// The calls of layers above, by connections.
+fn write_calls(out: &mut String, classes: &BTreeMap<calls::Class, Calls>) {
+    let head = ["operation", "size", "calls", "bytes", "way", "half [us]", "99 %", "most", "call [us]", "99 %", "refused"].map(str::to_owned).to_vec();
+    let mut rows = Vec::new();
+    let mut all = classes.iter().peekable();
+    while let Some((class, calls)) = all.next() {
+        if rows.is_empty() {
+            let _ = writeln!(out, "  {}:", class.connection);
+            rows.push(head.clone());
+        }
+        let ([half, most_of, longest], [call, call_most, _]) = (times(&calls.completions), times(&calls.calls));
+        let shown = Class { requests: calls.count, ways: calls.ways.clone(), ..Class::default() };
+        let counts = [calls.count.to_string(), if class.most.is_some() { bytes(calls.bytes) } else { "-".to_owned() }, ways(&shown)];
+        let sizes = class.most.map_or_else(|| "-".to_owned(), size);
+        rows.push(
+            [class.operation.clone(), sizes].into_iter().chain(counts).chain([half, most_of, longest, call, call_most, calls.refused.to_string()]).collect(),
+        );
+        if all.peek().is_none_or(|(next, _)| next.connection != class.connection) {
+            for line in bellwire_report::text::align(&rows).lines() {
+                let _ = writeln!(out, "    {line}");
+            }
+            rows.clear();
+        }
+    }
+}
+
+/// Their advice.
+fn advice_of_calls(process: &Process) -> Vec<String> {
+    let mut advice = Vec::new();
+    for (class, calls) in &process.calls.classes {
+        let what = format!("{}, {}", class.connection, class.operation);
+        if calls.refused >= FEW && calls.refused * 10 >= calls.count {
+            advice.push(format!("{what}: {} calls found no room and were to be made again: the program posts faster than its peer takes", calls.refused));
+        }
+        if calls.failed != 0 {
+            advice.push(format!("{what}: {} of {} failed", calls.failed, calls.count));
+        }
+    }
+    advice
 }
 
 fn times_of(times: &Times) -> Value {
@@ -246,6 +319,22 @@ pub fn json(processes: &Processes) -> String {
             "call_ns": times_of(&class.calls),
             "completion_ns": times_of(&class.completions),
             "waited_ns": times_of(&class.waits),
+            "waited_for": class.waited_for,
+        })
+    };
+    let of_calls = |(class, calls): (&calls::Class, &Calls)| {
+        let ways: serde_json::Map<String, Value> = calls.ways.iter().map(|(way, count)| (way.name().to_owned(), json!(count))).collect();
+        json!({
+            "connection": class.connection,
+            "operation": class.operation,
+            "bytes_at_most": class.most.filter(|most| *most != u64::MAX),
+            "calls": calls.count,
+            "bytes": calls.bytes,
+            "ways": ways,
+            "refused": calls.refused,
+            "failed": calls.failed,
+            "call_ns": times_of(&calls.calls),
+            "completion_ns": times_of(&calls.completions),
         })
     };
     let of_process = |((host, pid), process): (&(String, u32), &Process)| {
@@ -262,10 +351,17 @@ pub fn json(processes: &Processes) -> String {
                     "sent_again": connection.again,
                     "receiver_not_ready": connection.not_ready_of(process),
                     "broke": connection.broke,
+                    "messages": if tells_messages(process, connection) {
+                        let messages = &connection.messages;
+                        json!({ "of_one_line": messages.lines, "longer": messages.longer, "longer_bytes": messages.longer_bytes, "answer_ns": times_of(&messages.answers) })
+                    } else {
+                        Value::Null
+                    },
                 })
             })
             .collect();
-        json!({ "host": host, "pid": pid, "program": process.program, "connections": connections, "polls": process.polls, "empty_polls": process.empty_polls, "advice": advice(process) })
+        let calls: Vec<Value> = process.calls.classes.iter().map(of_calls).collect();
+        json!({ "host": host, "pid": pid, "program": process.program, "connections": connections, "calls": calls, "polls": process.polls, "empty_polls": process.empty_polls, "advice": advice(process) })
     };
     let all: Vec<Value> = processes.all.iter().map(of_process).collect();
     format!("{:#}\n", json!({ "format": 1, "processes": all }))

@@ -26,6 +26,7 @@ struct Nics<'a> {
     pid: i32,
     folder: &'a Path,
     bytes: u64,
+    capture: Option<&'a str>,
     traced: Vec<(Place, Traced)>,
 }
 
@@ -35,7 +36,7 @@ impl Nics<'_> {
         let mut last = Ok(());
         for place in stat::find(Some(self.pid)) {
             if self.traced.iter().all(|(known, _)| *known != place) {
-                match stat::trace(&place, self.folder, self.bytes, stat::TIME_MAX) {
+                match stat::trace(&place, self.folder, self.bytes, self.capture, stat::TIME_MAX) {
                     Ok(traced) => self.traced.push((place, traced)),
                     Err(why) => last = Err(format!("process {}: {why}", self.pid)),
                 }
@@ -59,20 +60,24 @@ impl Nics<'_> {
 }
 
 /// Has a running process traced into `folder`, with files of `bytes`, until it has ended or a
-/// signal ends this. Meanwhile `follow` reads the files.
+/// signal ends this; or captured, as `BELLWIRE_CAPTURE` would have it. Meanwhile `follow` reads the
+/// files.
 ///
 /// # Errors
 /// A sentence.
-pub fn attach<T: Send>(pid: i32, folder: &Folder, bytes: u64, follow: impl FnOnce(&Pace) -> T + Send) -> Result<T, String> {
+pub fn attach<T: Send>(pid: i32, folder: &Folder, bytes: u64, capture: Option<&str>, follow: impl FnOnce(&Pace) -> T + Send) -> Result<T, String> {
     give(folder.path(), pid)?;
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|e| format!("signals: {e}"))?;
-    let mut nics = Nics { pid, folder: folder.path(), bytes, traced: Vec::new() };
+    let mut nics = Nics { pid, folder: folder.path(), bytes, capture, traced: Vec::new() };
     let asked = nics.more();
     if nics.traced.is_empty() {
         asked?;
         return Err(format!("process {pid} has no NIC open, or is of another user or network namespace"));
     }
-    eprintln!("bellwire: process {pid} is traced until it ends, or until Ctrl-C; {LIMITS}");
+    match capture {
+        Some(_) => eprintln!("bellwire: process {pid} is captured until it ends, or until Ctrl-C; numbers of packets begin with those of requests"),
+        None => eprintln!("bellwire: process {pid} is traced until it ends, or until Ctrl-C; {LIMITS}"),
+    }
     let (over, is_over) = channel();
     let pace = Pace::new(is_over);
     std::thread::scope(|scope| {

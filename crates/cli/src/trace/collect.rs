@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bellwire_trace::event::Slot;
 use bellwire_trace::file::{self, Head, Reader, Taken, Thread};
+use bellwire_trace::hosts::Clock;
 use bellwire_trace::kinds::{Layer, Shape};
 use bellwire_trace::timeline;
 use bellwire_trace::{Event, Kind};
@@ -20,33 +21,39 @@ pub struct Trace {
     pub threads: Vec<Thread>,
     /// When the first event was, nanoseconds since 1970.
     pub began: u64,
+    /// The clocks of the hosts.
+    pub clocks: Vec<Clock>,
     /// Files that could not be read, and events that are missing.
     pub complaints: Vec<String>,
 }
 
-/// The files of a folder, read again and again while they are written.
+/// The files of folders, read again and again while they are written.
 #[derive(Debug)]
 pub struct Collector {
-    folder: PathBuf,
+    folders: Vec<PathBuf>,
     /// Slots kept of each file.
     keeps: usize,
     readers: BTreeMap<PathBuf, Reader>,
 }
 
 impl Collector {
-    /// Of a folder; `bytes` of each file are kept.
-    pub fn new(folder: &Path, bytes: u64) -> Self {
-        Self { folder: folder.to_owned(), keeps: usize::try_from(bytes / size_of::<Slot>() as u64).unwrap_or(usize::MAX), readers: BTreeMap::new() }
+    /// Of folders; `bytes` of each file are kept.
+    pub fn new(folders: &[impl AsRef<Path>], bytes: u64) -> Self {
+        let folders = folders.iter().map(|folder| folder.as_ref().to_owned()).collect();
+        Self { folders, keeps: usize::try_from(bytes / size_of::<Slot>() as u64).unwrap_or(usize::MAX), readers: BTreeMap::new() }
     }
 
     /// Reads what is new, and gives complaints of files that cannot be read.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// A folder cannot be read.
     pub fn look(&mut self) -> Result<Vec<String>, String> {
         let mut complaints = Vec::new();
-        let entries = std::fs::read_dir(&self.folder).map_err(|e| format!("{}: {e}", self.folder.display()))?;
-        for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(file::NAME)) {
+        let mut entries = Vec::new();
+        for folder in &self.folders {
+            entries.extend(std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?.flatten());
+        }
+        for entry in entries.iter().filter(|entry| entry.file_name().to_string_lossy().ends_with(file::NAME)) {
             let path = entry.path();
             if self.readers.len() < FILES_MAX && !self.readers.contains_key(&path) {
                 match Reader::open(&path, self.keeps) {
@@ -81,9 +88,9 @@ impl Collector {
     /// # Errors
     /// The folder cannot be read.
     pub fn finish(mut self, layers: &[Layer]) -> Result<Trace, String> {
-        let mut trace = Trace { threads: Vec::new(), began: 0, complaints: self.look()? };
+        let mut trace = Trace { threads: Vec::new(), began: 0, clocks: Vec::new(), complaints: self.look()? };
         let mut files: Vec<Thread> = self.readers.into_values().map(Reader::finish).collect();
-        timeline::settle(&mut files);
+        trace.clocks = timeline::settle(&mut files);
         for mut thread in files {
             thread.events.retain(|event| is_shown(event, layers));
             add(&mut trace.threads, thread);

@@ -7,7 +7,7 @@ use bellwire_trace::Event;
 use bellwire_trace::kinds::{Form, Shape};
 
 use super::collect::Trace;
-use super::show;
+use super::{clocks, show};
 
 /// Version of the layout.
 const FORMAT: u32 = 1;
@@ -29,7 +29,7 @@ pub fn text(trace: &Trace) -> Result<String, String> {
             })
         })
         .collect();
-    let whole = json!({ "format": FORMAT, "began_ns": trace.began, "complaints": trace.complaints, "threads": threads });
+    let whole = json!({ "format": FORMAT, "began_ns": trace.began, "clocks": clocks::json(&trace.clocks), "complaints": trace.complaints, "threads": threads });
     serde_json::to_string(&whole).map(|text| text + "\n").map_err(|e| e.to_string())
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bellwire_trace::Event;
 use bellwire_trace::event::Slot;
 use bellwire_trace::file::{Head, Taken};
+use bellwire_trace::hosts::{Clock, Hosts};
 use bellwire_trace::stamp::{stamp, ticks};
 use bellwire_trace::timeline::Timeline;
 
@@ -19,6 +20,7 @@ pub struct Merge {
     holds_up: bool,
     wanted: fn(&Event) -> bool,
     timeline: Timeline,
+    hosts: Hosts,
     /// Threads, by their files.
     heads: Vec<Head>,
     /// Events that were not handed on yet, with the index of their thread, by boots: the stamps of
@@ -30,13 +32,16 @@ pub struct Merge {
     pub lost: u64,
     /// Files that could not be read at the last look.
     pub complaints: Vec<String>,
+    /// The clocks of the hosts, if all was read before anything was handed on.
+    pub clocks: Vec<Clock>,
 }
 
 impl Merge {
     /// Of a collector, those events that `wanted` says.
     pub fn new(collector: Collector, holds_up: bool, wanted: fn(&Event) -> bool) -> Self {
-        let timeline = Timeline::default();
-        Self { collector, holds_up, wanted, timeline, heads: Vec::new(), boots: BTreeMap::new(), looks: [0; 2], lost: 0, complaints: Vec::new() }
+        let (timeline, hosts) = (Timeline::default(), Hosts::default());
+        let (heads, boots, complaints, clocks) = (Vec::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        Self { collector, holds_up, wanted, timeline, hosts, heads, boots, looks: [0; 2], lost: 0, complaints, clocks }
     }
 
     /// Reads what is new, and hands on what was noted before the look before, with its thread and
@@ -50,10 +55,19 @@ impl Merge {
         is_much
     }
 
-    /// Reads and hands on the rest.
-    pub fn finish(&mut self, each: impl FnMut(&Head, u64, &Event)) {
+    /// Reads and hands on the rest. If that is all, messages tie the clocks of several hosts; else
+    /// they go by the time of day.
+    pub fn finish(&mut self, mut each: impl FnMut(&Head, u64, &Event)) {
         self.read();
-        self.hand_on(u64::MAX, each);
+        if self.looks[1] != 0 {
+            return self.hand_on(u64::MAX, each);
+        }
+        let clocks = self.hosts.clocks(&self.timeline);
+        let mut all: Vec<(usize, Event)> = core::mem::take(&mut self.boots).into_values().flatten().collect();
+        all.iter_mut().for_each(|(thread, event)| clocks.settle(&self.heads[*thread], event));
+        all.sort_by_key(|(_, event)| event.stamp);
+        all.iter().for_each(|(thread, event)| each(&self.heads[*thread], event.stamp, event));
+        self.clocks = clocks.all;
     }
 
     fn read(&mut self) -> bool {
@@ -70,8 +84,10 @@ impl Merge {
             is_much |= slots > head.slots / 8;
             self.lost += (slots_lost + senseless) * size_of::<Slot>() as u64;
             self.timeline.add(&head);
+            self.hosts.add(&head);
             for event in &events {
                 self.timeline.note(&head, event);
+                self.hosts.note(&head, event);
             }
             let wanted = self.wanted;
             let mut events = events.into_iter().filter(wanted).peekable();

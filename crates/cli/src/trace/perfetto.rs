@@ -10,7 +10,7 @@ use bellwire_trace::file::Head;
 use bellwire_trace::kinds::Shape;
 
 use super::collect::{Trace, nest};
-use super::show;
+use super::{clocks, show};
 
 #[derive(Clone, PartialEq, Message)]
 struct Packets {
@@ -20,6 +20,8 @@ struct Packets {
 
 #[derive(Clone, PartialEq, Message)]
 struct Packet {
+    #[prost(message, optional, tag = "6")]
+    clock_snapshot: Option<ClockSnapshot>,
     #[prost(uint64, optional, tag = "8")]
     timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
@@ -32,6 +34,22 @@ struct Packet {
     timestamp_clock_id: Option<u32>,
     #[prost(message, optional, tag = "60")]
     track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    clocks: Vec<Clock>,
+    #[prost(int32, optional, tag = "2")]
+    primary_trace_clock: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    timestamp: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -52,6 +70,8 @@ struct ProcessDescriptor {
     pid: Option<i32>,
     #[prost(string, optional, tag = "6")]
     process_name: Option<String>,
+    #[prost(string, repeated, tag = "8")]
+    process_labels: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -93,19 +113,21 @@ struct Annotation {
 
 /// The clock of all packets: CLOCK_REALTIME, by its number in the format.
 const REALTIME: u32 = 1;
+/// The clock of traces that say nothing: CLOCK_BOOTTIME.
+const BOOTTIME: u32 = 6;
 /// No state of earlier packets is needed to read this one.
 const CLEARED: u32 = 1;
 const SEQUENCE: u32 = 1;
 
 /// The file.
 pub fn bytes(trace: &Trace) -> Vec<u8> {
-    let mut packets = Packets::default();
+    let mut packets = Packets { packet: vec![of_clocks(trace)] };
     let mut process = None;
     for (n, thread) in trace.threads.iter().enumerate() {
         let (head, uuid) = (&thread.head, 2 + 2 * n as u64);
         if process.as_ref().is_none_or(|(host, pid, _)| (*host, *pid) != (&head.host, head.pid)) {
             process = Some((&head.host, head.pid, uuid - 1));
-            packets.packet.push(of_process(head, uuid - 1));
+            packets.packet.push(of_process(head, uuid - 1, clock_of(trace, head)));
         }
         packets.packet.push(of_thread(head, uuid, process.as_ref().map(|p| p.2)));
         let nested = nest(&thread.events);
@@ -127,8 +149,23 @@ fn packet() -> Packet {
     Packet { trusted_packet_sequence_id: Some(SEQUENCE), ..Packet::default() }
 }
 
-fn of_process(head: &Head, uuid: u64) -> Packet {
-    let process = ProcessDescriptor { pid: Some(head.pid.cast_signed()), process_name: Some(head.program.clone()) };
+/// A reader believes a time only if the trace says how its clock stands to the clock of the trace,
+/// which is the same here.
+fn of_clocks(trace: &Trace) -> Packet {
+    let clocks = [REALTIME, BOOTTIME].map(|id| Clock { clock_id: Some(id), timestamp: Some(trace.began) });
+    let snapshot = ClockSnapshot { clocks: clocks.to_vec(), primary_trace_clock: Some(REALTIME.cast_signed()) };
+    Packet { clock_snapshot: Some(snapshot), ..packet() }
+}
+
+/// Labels of a process: its host, and how that one's clock is known if there are several.
+fn clock_of(trace: &Trace, head: &Head) -> Vec<String> {
+    let lines = clocks::lines(&trace.clocks);
+    let known = trace.clocks.iter().zip(lines).filter(|(clock, _)| clock.boot == head.boot).map(|(_, line)| line);
+    core::iter::once(format!("on {}", head.host)).chain(known).collect()
+}
+
+fn of_process(head: &Head, uuid: u64, process_labels: Vec<String>) -> Packet {
+    let process = ProcessDescriptor { pid: Some(head.pid.cast_signed()), process_name: Some(head.program.clone()), process_labels };
     let descriptor = TrackDescriptor { uuid: Some(uuid), process: Some(process), ..TrackDescriptor::default() };
     Packet { track_descriptor: Some(descriptor), sequence_flags: Some(CLEARED), ..packet() }
 }

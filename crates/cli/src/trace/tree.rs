@@ -9,11 +9,11 @@ use bellwire_trace::file::Thread;
 use bellwire_trace::kinds::Shape;
 
 use super::collect::{Trace, nest};
-use super::show;
+use super::{clocks, show};
 
 /// The tree.
 pub fn text(trace: &Trace) -> String {
-    let mut out = String::new();
+    let mut out = clocks::lines(&trace.clocks).iter().fold(String::new(), |out, line| out + line + "\n");
     let mut process = None;
     for thread in &trace.threads {
         let head = &thread.head;

@@ -59,6 +59,9 @@ pub trait Machine<W: Wire>: Send + 'static {
     /// The NIC is traced from now on: the machine tells its states, and nothing else of the past.
     fn begin_trace(&mut self) {}
 
+    /// The NIC is traced no more.
+    fn end_trace(&mut self) {}
+
     /// Ends all connections: the engine goes.
     fn close(&mut self, engine: &mut Engine<W>);
 }

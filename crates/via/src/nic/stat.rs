@@ -15,7 +15,7 @@ use super::port::Port;
 use super::state::Shared;
 use super::traced;
 use bellwire_memory::fd_passing::Socket;
-use bellwire_trace::session::{self, Attached};
+use bellwire_trace::session::{self, Attached, Capture};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -28,8 +28,9 @@ use std::path::Path;
 const READERS_MAX: usize = 8;
 /// Requests read in one go; more of them are answered later.
 const REQUEST_BYTES_MAX: usize = 4608;
-/// How a request for a trace begins.
+/// How a request for a trace begins, and one for a capture.
 const TRACE: &[u8] = b"trace ";
+const CAPTURE: &[u8] = b"capture ";
 
 /// The listening socket, in slot 0, and its readers, in the slots after.
 pub(super) struct Stat {
@@ -104,25 +105,35 @@ fn answer(shared: &Shared, reader: &mut Reader) -> bool {
         Err(Errno::AGAIN | Errno::INTR) => return true,
         Err(_) => return false,
     };
-    let text = match request[..length].strip_prefix(TRACE) {
-        Some(wanted) => match attach(shared, reader, wanted) {
-            Ok(()) => "{\"traced\":true}\n".to_owned(),
-            Err(why) => format!("{{\"error\":{}}}\n", super::snapshot::quoted(&why)),
-        },
+    let asked = &request[..length];
+    let attached = match (asked.strip_prefix(TRACE), asked.strip_prefix(CAPTURE)) {
+        (Some(wanted), _) => Some(attach(shared, reader, wanted, false)),
+        (_, Some(wanted)) => Some(attach(shared, reader, wanted, true)),
+        _ => None,
+    };
+    let text = match attached {
+        Some(Ok(())) => "{\"traced\":true}\n".to_owned(),
+        Some(Err(why)) => format!("{{\"error\":{}}}\n", super::snapshot::quoted(&why)),
         None => super::snapshot::take(shared).to_json(),
     };
     send(&reader.socket, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Ok(text.len())
 }
 
-/// Has the NIC traced until the reader goes.
-fn attach(shared: &Shared, reader: &mut Reader, wanted: &[u8]) -> Result<(), String> {
+/// Has the NIC traced, or captured, until the reader goes.
+fn attach(shared: &Shared, reader: &mut Reader, wanted: &[u8], captures: bool) -> Result<(), String> {
     let parse = || {
-        let (bytes, folder) = core::str::from_utf8(wanted).ok()?.strip_suffix('\n')?.split_once(' ')?;
-        Some((bytes.parse().ok()?, folder)).filter(|_| !folder.contains(['\0', '\n']))
+        let (bytes, mut folder) = core::str::from_utf8(wanted).ok()?.strip_suffix('\n')?.split_once(' ')?;
+        let mut capture = None;
+        if captures {
+            let (text, rest) = folder.split_once(' ')?;
+            (capture, folder) = (Some(Capture::parse(text)?), rest);
+        }
+        Some((bytes.parse().ok()?, capture, folder)).filter(|_| !folder.contains(['\0', '\n']))
     };
-    let (bytes, folder) = parse().ok_or("a request for a trace is: trace BYTES FOLDER, and the end of the line")?;
+    let form = if captures { "a request for a capture is: capture BYTES SNAP[,wait] FOLDER" } else { "a request for a trace is: trace BYTES FOLDER" };
+    let (bytes, capture, folder) = parse().ok_or_else(|| format!("{form}, and the end of the line"))?;
     if reader.attached.is_none() {
-        reader.attached = Some(session::attach(Path::new(folder), bytes)?);
+        reader.attached = Some(session::attach(Path::new(folder), bytes, capture)?);
         traced::attach(shared);
     }
     Ok(())

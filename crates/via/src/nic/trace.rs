@@ -10,11 +10,13 @@
 //! All VIs are compared if there are no more than [`VIS_EACH`], else so many in turn: an event may
 //! then be told later, and requests that came and went in between are told by their number alone.
 
+use super::captured::Captured;
 use crate::attributes::ViState;
 use crate::engine::Engine;
 use crate::handles::ViHandle;
 use crate::vi::{Vi, ViCounters};
 use crate::wire::{LinkId, LinkInfo, Wire};
+use bellwire_trace::stamp::{stamp, ticks};
 use bellwire_trace::turns::Turns;
 use bellwire_trace::{Kind, here};
 use std::fmt::Write;
@@ -64,6 +66,8 @@ struct SeenLink {
     received: u64,
     again: u64,
     lost: u64,
+    /// The number of the look that saw it last.
+    looked: u64,
 }
 
 /// The places and links that were seen last.
@@ -76,7 +80,16 @@ pub(super) struct Tracer {
     lost: u64,
     /// The NIC's number, in the events' objects.
     nic: u32,
+    /// It is captured as well.
+    captured: Option<Box<Captured>>,
+    /// When the thread that is inside has entered, in ticks.
+    entered: u64,
+    /// Looks so far.
+    looks: u64,
 }
+
+/// In the objects of a capture's events: it is no queue pair's number.
+pub(super) const VI_OBJECT: u32 = 1 << 31;
 
 /// The object of an event: the NIC's number, and that of something of its.
 fn object(nic: u32, of: usize) -> u32 {
@@ -84,30 +97,43 @@ fn object(nic: u32, of: usize) -> u32 {
 }
 
 impl Tracer {
-    /// Of the NIC of that number.
-    pub(super) fn new(nic: u32) -> Self {
-        Self { vis: Vec::new(), vi_turns: Turns::default(), links: Vec::new(), link_turns: Turns::default(), lost: 0, nic }
+    /// Of the NIC of that number, with a capture or without.
+    pub(super) fn new(nic: u32, captured: Option<Captured>) -> Self {
+        let (vi_turns, link_turns) = (Turns::default(), Turns::default());
+        Self { vis: Vec::new(), vi_turns, links: Vec::new(), link_turns, lost: 0, nic, captured: captured.map(Box::new), entered: stamp(ticks()), looks: 0 }
+    }
+
+    /// The virtual interfaces carry a layer's messages, which tells of them itself. Whether they were
+    /// captured.
+    pub(super) fn forgo_capture(&mut self) -> bool {
+        self.captured.take().is_some()
+    }
+
+    /// A thread has entered.
+    pub(super) fn enter(&mut self) {
+        self.entered = stamp(ticks());
     }
 
     /// Takes what has been so far as seen, and tells the states of VIs and links alone.
     pub(super) fn begin<W: Wire>(&mut self, engine: &Engine<W>) {
         self.lost = engine.lost_links.count;
         for link in &engine.links {
-            self.link(link.id, &engine.wire);
-            if let (Some(seen), Some(path)) = (self.links.last_mut().filter(|seen| seen.id == link.id), engine.wire.link_info(link.id).path) {
-                (seen.sent, seen.received, seen.again, seen.lost) = (path.data_out, path.data_in, path.retransmitted, path.lost);
-            }
+            self.new_link(link.id, &engine.wire.link_info(link.id));
         }
         self.vis.resize(engine.vis.places(), None);
         for at in 0..self.vis.len() {
             let Some((handle, vi)) = engine.vis.handle_at(at).and_then(|handle| Some((handle, engine.vis.get(handle)?))) else { continue };
             tell_state(object(self.nic, at), vi);
+            if let Some(captured) = &mut self.captured {
+                captured.begin(at, vi);
+            }
             self.vis[at] = Some((handle, Places::of(vi)));
         }
     }
 
     /// Notes what has changed since the last time.
     pub(super) fn look<W: Wire>(&mut self, engine: &Engine<W>) {
+        self.looks += 1;
         self.links(engine);
         self.vis(engine);
     }
@@ -129,6 +155,9 @@ impl Tracer {
             };
             if places != before {
                 tell(object(self.nic, at), vi, &before, &places);
+                if let Some(captured) = &mut self.captured {
+                    captured.look(self.nic, at, vi, engine);
+                }
             }
             self.vis[at] = Some((handle, places));
         }
@@ -159,17 +188,38 @@ impl Tracer {
         let info = wire.link_info(id);
         let object = object(self.nic, id.raw() as usize);
         let Some(at) = known else {
-            here::note_text(Kind::LinkUp, object, [info.peer_pid.into(), info.mapped.into()], &about(&info));
-            let sent = if info.path.is_some() { 0 } else { u64::MAX };
-            self.links.push(SeenLink { id, sent, received: 0, again: 0, lost: 0 });
+            self.new_link(id, &info);
+            if let Some(path) = info.path.as_ref().filter(|path| path.data_out != 0 || path.data_in != 0) {
+                // In this turn, or before.
+                here::note_more(Kind::Packets, object, [path.data_out, path.data_in], &[path.retransmitted, path.lost, 0, path.data_out, path.data_in]);
+            }
             return;
         };
         let (Some(path), seen) = (&info.path, &mut self.links[at]) else { return };
+        // Of a link that was not looked at the last time, packets may have left in an earlier turn.
+        let is_one_turn = seen.looked + 1 >= self.looks;
+        seen.looked = self.looks;
         if (path.data_out, path.data_in, path.retransmitted, path.lost) != (seen.sent, seen.received, seen.again, seen.lost) {
             let (sent, received) = (path.data_out.wrapping_sub(seen.sent), path.data_in.wrapping_sub(seen.received));
-            here::note_more(Kind::Packets, object, [sent, received], &[path.retransmitted.wrapping_sub(seen.again), path.lost.wrapping_sub(seen.lost)]);
+            let began = if is_one_turn { self.entered } else { 0 };
+            let (again, lost) = (path.retransmitted.wrapping_sub(seen.again), path.lost.wrapping_sub(seen.lost));
+            here::note_more(Kind::Packets, object, [sent, received], &[again, lost, began, path.data_out, path.data_in]);
             (seen.sent, seen.received, seen.again, seen.lost) = (path.data_out, path.data_in, path.retransmitted, path.lost);
         }
+    }
+}
+
+impl Tracer {
+    /// Tells of a link, with what it has done so far as seen.
+    fn new_link(&mut self, id: LinkId, info: &LinkInfo) {
+        let object = object(self.nic, id.raw() as usize);
+        here::note_text(Kind::LinkUp, object, [info.peer_pid.into(), info.mapped.into()], &about(info));
+        let mut seen = SeenLink { id, sent: u64::MAX, received: 0, again: 0, lost: 0, looked: self.looks };
+        if let Some(path) = &info.path {
+            here::note(Kind::Session, object, [path.id.raw(), path.peer_id]);
+            (seen.sent, seen.received, seen.again, seen.lost) = (path.data_out, path.data_in, path.retransmitted, path.lost);
+        }
+        self.links.push(seen);
     }
 }
 

@@ -54,6 +54,12 @@ impl Struck {
         is_wanted.then(|| Self { plan, tap, own, opened, ways: BTreeMap::new(), held: BTreeMap::new(), number: 0 })
     }
 
+    /// From now on, packets are told to that tap, or to none. `false`: nothing is left to do.
+    pub fn set_tap(&mut self, tap: Option<Tap>) -> bool {
+        self.tap = tap;
+        self.plan.is_some() || tap.is_some()
+    }
+
     /// Whether packets may be struck; else they are only told of.
     pub fn strikes(&self) -> bool {
         self.plan.is_some()

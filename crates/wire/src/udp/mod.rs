@@ -180,6 +180,18 @@ impl UdpPort {
         })
     }
 
+    /// Has packets told of from now on, or no more.
+    pub fn set_tap(&mut self, tap: Option<Tap>) {
+        match &mut self.struck {
+            Some(struck) => {
+                if !struck.set_tap(tap) {
+                    self.struck = None;
+                }
+            }
+            None => self.struck = Struck::new(None, tap, self.sockets.own(), clock()).map(Box::new),
+        }
+    }
+
     /// Where peers send to.
     pub fn address(&self) -> SocketAddr {
         self.sockets.own()
