@@ -138,7 +138,7 @@ holds again again1.pcapng again2.pcapng
 readable again1.pcapng
 
 # ---- packets of NICs, of a program of VIPL and of one of verbs in a bad network by seed
-# A process that runs already: from when it is asked until Ctrl-C. Numbers go on from those of requests.
+# A process that runs already: from when it is asked until Ctrl-C.
 attached() { # file, process, options: a capture of the process that ends by a signal when there is something
     timeout $patience "$bellwire" capture -o "$1" --pid "$2" "${@:3}" >attached.log 2>&1 &
     local capturer=$!

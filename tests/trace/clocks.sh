@@ -47,7 +47,7 @@ if grep -q 'clock of .* us to that of .*+-.* us, by .* messages' tree.txt && gre
 "$bellwire" trace --read a --read false --format perfetto -o both.perfetto-trace >"$log/read" 2>&1 || bad "a file for Perfetto of two hosts"
 if grep -qa 'us, by .* messages' both.perfetto-trace; then ok "a file for Perfetto says it"; else bad "a file for Perfetto says it"; fi
 
-# ---- without messages both ways, the time of day is all that is known; nonsense is no reason to fail
+# ---- without messages both ways, the time of day is believed; nonsense is no reason to fail
 rm -f b/*.x
 mkdir -p alone && rm -rf alone/* && for file in b/*; do cp "$file" alone/; done
 holds "a session that nobody else knows" unknown alone

@@ -17,8 +17,7 @@ const SEND: u8 = 0x03;
 const PARTITION: u16 = 0xffff;
 /// Bytes of the addresses in front of a request's private data.
 const ADDRESSES: usize = 36;
-/// What devices write where this software has no number: the longest wait but one, fifteen tries,
-/// the longest packets.
+/// Where this software has no number: a long wait, fifteen tries, the longest packets.
 const WAIT: u8 = 20;
 const TRIES: u8 = 15;
 const MTU_4096: u8 = 5;
@@ -47,7 +46,7 @@ impl Mad {
 /// The datagram of a message's bytes. `None`: it is no message.
 pub fn mad(bytes: &[u8]) -> Option<[u8; MAD_BYTES]> {
     let message = Message::parse(bytes)?;
-    // Kinds are told apart by what their datagrams do, and transactions by who began them.
+    // An answer has the transaction of its question, which is the asker's number.
     let (attribute, is_answer) = match message.kind {
         Kind::Request => (0x10, false),
         Kind::Wait => (0x11, true),
@@ -196,7 +195,7 @@ mod tests {
         let request = of(Kind::Request);
         assert_eq!(request[..18], [1, 7, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0x10]);
         assert_eq!(request[24..40], [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0x1c, 6]);
-        // The queue pair, resources; depth; timeouts, the service, flow control; the first number, tries.
+        // The queue pair, resources; depth; timeouts, service, flow control; first number, tries.
         assert_eq!(request[56..72], [0x12, 0x34, 0x56, 3, 0, 0, 0, 4, 0, 0, 0, 0xa1, 0xab, 0xcd, 0xef, 0xa7]);
         assert_eq!(request[72..76], [0xff, 0xff, 0x56, 0xf8]);
         assert_eq!(request[164..168], [0, 0x40, 0, 9]);

@@ -146,7 +146,8 @@ impl AsFd for Traced {
 }
 
 /// Has a NIC traced: its process's threads have files of `bytes` in `folder`, which must belong to
-/// its user, with an absolute name. `capture`: captured, with that text as `BELLWIRE_CAPTURE` has it.
+/// its user, with an absolute name. With `capture`, a text as `BELLWIRE_CAPTURE` has it, the NIC is
+/// captured.
 ///
 /// # Errors
 /// Why its process does not, or as of [`ask`].

@@ -94,7 +94,7 @@ pub struct Clock {
 pub struct Clocks {
     lines: BTreeMap<String, Placed>,
     reference: Option<Line>,
-    /// What is known of each.
+    /// Each of them, with how it is known.
     pub all: Vec<Clock>,
 }
 
@@ -126,7 +126,7 @@ impl Clocks {
 
     fn of_day(&self, placed: &Placed, stamp: u64) -> u64 {
         match (placed.of_reference(placed.line.monotonic(stamp)), &self.reference) {
-            (Some(time), Some(reference)) => reference.to_day(time),
+            (Some(time), Some(reference)) => reference.day_of(time),
             _ => placed.line.of_day(stamp),
         }
     }
@@ -180,7 +180,7 @@ impl Hosts {
         let first = placed.line.monotonic(of_boot.map(|seen| seen.stamp).min().unwrap_or(0));
         let there = placed.of_reference(first).unwrap_or(first);
         Tie::Messages {
-            of_day: placed.line.to_day(first).wrapping_sub(reference.to_day(there)).cast_signed(),
+            of_day: placed.line.day_of(first).wrapping_sub(reference.day_of(there)).cast_signed(),
             monotonic: first.wrapping_sub(there).cast_signed(),
             error: way.iter().fold(2 * READING_ERROR, |sum: u64, (lead, _)| sum.saturating_add(lead.error)),
             drift: way.iter().map(|(lead, is_second)| if *is_second { lead.drift() } else { -lead.drift() }).sum(),

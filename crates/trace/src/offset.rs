@@ -15,7 +15,7 @@ const PARTS: usize = 16;
 /// Times at which the error is looked at.
 const TIMES: usize = 64;
 
-/// What messages say of the lead of a second clock over a first.
+/// Bounds of the lead of a second clock over a first.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
     /// The lead is no more: at a time of the first clock.

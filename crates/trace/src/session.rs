@@ -160,7 +160,8 @@ pub struct Attached(());
 
 /// Has this process traced into a folder, for another process that has asked for it. The folder's
 /// name and `bytes`, the size of each file, are that process's and are checked: the folder must
-/// belong to this process's user, who alone may write there. With `capture`, requests are noted too.
+/// belong to this process's user, who alone may write there. With `capture`, requests are noted
+/// too.
 ///
 /// # Errors
 /// Why not.

@@ -41,7 +41,7 @@ impl Line {
 
     /// A stamp as nanoseconds since 1970.
     pub fn of_day(&self, stamp: u64) -> u64 {
-        self.to_day(self.monotonic(stamp))
+        self.day_of(self.monotonic(stamp))
     }
 
     /// A stamp as nanoseconds of the boot's monotonic clock.
@@ -50,7 +50,7 @@ impl Line {
     }
 
     /// Nanoseconds of the monotonic clock as those since 1970.
-    pub(crate) fn to_day(&self, monotonic: u64) -> u64 {
+    pub(crate) fn day_of(&self, monotonic: u64) -> u64 {
         u64::try_from(i128::from(monotonic) + self.to_day).unwrap_or(0)
     }
 
@@ -104,8 +104,8 @@ impl Boot {
     }
 }
 
-/// Turns the stamps of all threads into nanoseconds since 1970, on one clock. What is known of the
-/// clocks of the hosts.
+/// Turns the stamps of all threads into nanoseconds since 1970, on one clock. Gives the clocks of
+/// the hosts.
 pub fn settle(threads: &mut [Thread]) -> Vec<Clock> {
     let (mut timeline, mut hosts) = (Timeline::default(), Hosts::default());
     for thread in threads.iter() {

@@ -64,7 +64,7 @@ mod tests {
         let (mut management, mut packets) = (Management::default(), Vec::new());
         let mut take = |kind, words: &[u64]| management.take(3, 5, &Event { stamp: 0, kind, object: 9, words: words.to_vec() }, &mut packets);
         let ends = [0, 0xffff_0a00_0001, 0, 0xffff_0a00_0002];
-        // A confirmation, as it lies in memory: kind 4, for reliable queue pairs, in port space 0x106.
+        // A confirmation: kind 4, of reliable queue pairs, in port space 0x106.
         let mut message = [0u8; 84];
         (message[0], message[3], message[7], message[11]) = (4, 2, 7, 8);
         message[12..14].copy_from_slice(&0x106u16.to_be_bytes());

@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 16;
 /// No room: the program is to ask again.
 const AGAIN: i64 = -11;
 
-/// What was called, of whom, and how large.
+/// Calls of one kind: to whom they went, and how large they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class {
     /// The connection.
@@ -26,7 +26,7 @@ pub struct Class {
     pub most: Option<u64>,
 }
 
-/// What became of the calls of a class.
+/// The calls of a class, and how they went.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     pub count: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of the hosts' clocks, in words and as JSON.
+//! The hosts' clocks, in words and as JSON.
 
 use serde_json::{Value, json};
 

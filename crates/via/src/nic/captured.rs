@@ -62,7 +62,7 @@ struct Request {
     work: SendWork,
 }
 
-/// What is known of a VI.
+/// A VI's connection, as far as it was told of.
 struct Connection {
     number: u32,
     /// The place of the next request in the queue.
@@ -144,7 +144,8 @@ impl Captured {
                 here::note(Kind::RequestLeft, object, [request.psn.into(), 0]);
             }
         }
-        while let Some(request) = connection.requests.pop_front_if(|request| request.at.wrapping_sub(queue.done).cast_signed() < 0) {
+        while connection.requests.front().is_some_and(|request| request.at.wrapping_sub(queue.done).cast_signed() < 0) {
+            let Some(request) = connection.requests.pop_front() else { break };
             // One that was taken off the queue in the same call counts as well.
             let ended = if queue.works.contains(request.at) { queue.works.get(request.at).status } else { Status::DONE };
             if request.work.operation == Operation::RdmaRead && !ended.is_error() {

@@ -103,8 +103,8 @@ impl Tracer {
         Self { vis: Vec::new(), vi_turns, links: Vec::new(), link_turns, lost: 0, nic, captured: captured.map(Box::new), entered: stamp(ticks()), looks: 0 }
     }
 
-    /// The virtual interfaces carry a layer's messages, which tells of them itself. Whether they were
-    /// captured.
+    /// The virtual interfaces carry a layer's messages, which tells of them itself. Gives whether
+    /// they were captured.
     pub(super) fn forgo_capture(&mut self) -> bool {
         self.captured.take().is_some()
     }
