@@ -6,6 +6,7 @@ mod calls;
 mod follow;
 mod report;
 mod times;
+mod ways;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

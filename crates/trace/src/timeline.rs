@@ -4,8 +4,7 @@
 //! latest is now, if it is this boot. `hosts.rs` ties the clocks of several.
 
 use crate::event::Event;
-use crate::file::{Head, Thread, this_boot};
-use crate::hosts::{Clock, Hosts};
+use crate::file::{Head, this_boot};
 use crate::kinds::Kind;
 use crate::stamp::{Scale, Ticks, readings, ticks};
 use std::collections::BTreeMap;
@@ -101,51 +100,5 @@ impl Boot {
     fn pair(&mut self, pair: (u64, u64)) {
         self.earliest = self.earliest.min(pair);
         self.latest = self.latest.max(pair);
-    }
-}
-
-/// Turns the stamps of all threads into nanoseconds since 1970, on one clock. Gives the clocks of
-/// the hosts.
-pub fn settle(threads: &mut [Thread]) -> Vec<Clock> {
-    let (mut timeline, mut hosts) = (Timeline::default(), Hosts::default());
-    for thread in threads.iter() {
-        timeline.add(&thread.head);
-        hosts.add(&thread.head);
-        for event in &thread.events {
-            timeline.note(&thread.head, event);
-            hosts.note(&thread.head, event);
-        }
-    }
-    let clocks = hosts.clocks(&timeline);
-    for Thread { head, events, .. } in threads {
-        events.iter_mut().for_each(|event| clocks.settle(head, event));
-    }
-    clocks.all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn thread(boot: &str, made: (u64, u64, u64), events: &[(u64, Kind, u64)]) -> Thread {
-        let text = |t: &str| t.to_owned();
-        let head = Head { pid: 1, tid: 1, ticks: Ticks::Processor, made, slots: 32, boot: text(boot), host: text("h"), program: text("p"), thread: text("t") };
-        let events = events.iter().map(|&(stamp, kind, word)| Event { stamp, kind, object: 0, words: vec![word, 0] }).collect();
-        Thread { head, events, slots_lost: 0, senseless: 0 }
-    }
-
-    #[test]
-    fn files_of_a_boot_share_a_clock() {
-        let mut threads = [
-            thread("a", (1000, 500, 10_500), &[(1000, Kind::Sent, 0), (3000, Kind::Clocks, 1500)]),
-            thread("a", (2000, 1000, 99_999), &[(2500, Kind::Sent, 0)]),
-            // No second pair: ticks count as nanoseconds.
-            thread("b", (7, 70, 170), &[(8, Kind::Sent, 0)]),
-        ];
-        let clocks = settle(&mut threads);
-        assert_eq!(clocks.iter().map(|clock| clock.boot.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-        let stamps: Vec<Vec<u64>> = threads.iter().map(|thread| thread.events.iter().map(|event| event.stamp).collect()).collect();
-        // The second host's time of day is all that is known of it.
-        assert_eq!(stamps, [vec![10_500, 11_500], vec![11_250], vec![108]]);
     }
 }

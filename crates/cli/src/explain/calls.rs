@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bellwire_trace::{Event, Kind};
 
-use super::follow::{Way, size_class};
 use super::times::Times;
+use super::ways::{Way, size_class};
 
 /// Requests and calls of a process that are followed at a time.
 const FOLLOWED_MAX: usize = 1 << 16;

@@ -13,6 +13,7 @@ use bellwire_wire::frame::INLINE_BYTES_MAX;
 
 use super::calls;
 use super::times::Times;
+use super::ways::{Way, size_class};
 
 /// Requests of one queue that are followed at a time.
 const FOLLOWED_MAX: usize = 1 << 16;
@@ -20,40 +21,6 @@ const FOLLOWED_MAX: usize = 1 << 16;
 const RECEIVES: u64 = 128;
 /// States of a virtual interface, by their numbers in the trace.
 const ERROR: u64 = 3;
-
-/// The way of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// The process did it in the peer's memory, which it has mapped.
-    Mapped,
-    /// Its bytes were copied out of the peer's process.
-    Attached,
-    /// A message of one cache line, or of one packet.
-    Line,
-    /// A longer message, copied into a ring or into packets.
-    Copied,
-    /// It could not leave when it was posted.
-    Waited,
-    /// No event says it.
-    Unknown,
-}
-
-impl Way {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::Mapped, Self::Attached, Self::Line, Self::Copied, Self::Waited, Self::Unknown];
-
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mapped => "mapped memory",
-            Self::Attached => "cross-memory attach",
-            Self::Line => "one line",
-            Self::Copied => "copied",
-            Self::Waited => "waited first",
-            Self::Unknown => "not seen",
-        }
-    }
-}
 
 /// Requests of one operation and size on one connection.
 #[derive(Clone, Debug, Default)]
@@ -71,11 +38,6 @@ pub struct Class {
     pub waited_for: BTreeMap<&'static str, u64>,
     /// Those that failed, by status.
     pub failed: BTreeMap<u64, u64>,
-}
-
-/// The sizes of a class: up to so many bytes.
-pub fn size_class(bytes: u64) -> u64 {
-    [64, 1 << 10, 8 << 10, 64 << 10, 1 << 20].into_iter().find(|most| bytes <= *most).unwrap_or(u64::MAX)
 }
 
 /// A connection: what a queue pair or a virtual interface does.

@@ -9,8 +9,9 @@ use bellwire_trace::kinds::Form;
 use serde_json::{Value, json};
 
 use super::calls::{self, Calls};
-use super::follow::{Class, Connection, Process, Processes, Way};
+use super::follow::{Class, Connection, Process, Processes};
 use super::times::Times;
+use super::ways::Way;
 
 /// Fewer requests than this are no reason for advice.
 const FEW: u64 = 10;

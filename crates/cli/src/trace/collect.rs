@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use bellwire_trace::event::Slot;
 use bellwire_trace::file::{self, Head, Reader, Taken, Thread};
-use bellwire_trace::hosts::Clock;
+use bellwire_trace::hosts::{self, Clock};
 use bellwire_trace::kinds::{Layer, Shape};
-use bellwire_trace::timeline;
 use bellwire_trace::{Event, Kind};
 
 /// Most files read.
@@ -90,7 +89,7 @@ impl Collector {
     pub fn finish(mut self, layers: &[Layer]) -> Result<Trace, String> {
         let mut trace = Trace { threads: Vec::new(), began: 0, clocks: Vec::new(), complaints: self.look()? };
         let mut files: Vec<Thread> = self.readers.into_values().map(Reader::finish).collect();
-        trace.clocks = timeline::settle(&mut files);
+        trace.clocks = hosts::settle(&mut files);
         for mut thread in files {
             thread.events.retain(|event| is_shown(event, layers));
             add(&mut trace.threads, thread);

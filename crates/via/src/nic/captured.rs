@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A capture of a NIC's virtual interfaces (decision 46): each request of a send queue is told of
-//! as one of a queue pair, with its bytes. Looked at where a trace looks ([`super::trace`]), so a
+//! as one of a queue pair, with its bytes. Looked at where a trace looks (`trace.rs`), so a
 //! NIC that is not captured executes nothing for it.
 //!
 //! A connection's number, which is the same on both sides, stands for the queue pair's. Requests of
 //! a captured NIC go the general way, which leaves them in the queue with their segments until the
 //! program takes them off.
 
-use super::trace::VI_OBJECT;
 use crate::attributes::Reliability;
 use crate::engine::Engine;
 use crate::status::{Operation, Status, WorkFlags};
@@ -20,6 +19,8 @@ use bellwire_trace::{Kind, here};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+/// In the objects of events: it is no queue pair's number.
+const VI_OBJECT: u32 = 1 << 31;
 /// The longest packet.
 const MTU: u32 = 4096;
 /// Numbers of packets have 24 bits.

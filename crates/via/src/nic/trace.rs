@@ -88,9 +88,6 @@ pub(super) struct Tracer {
     looks: u64,
 }
 
-/// In the objects of a capture's events: it is no queue pair's number.
-pub(super) const VI_OBJECT: u32 = 1 << 31;
-
 /// The object of an event: the NIC's number, and that of something of its.
 fn object(nic: u32, of: usize) -> u32 {
     nic << 24 | (of as u32 & 0x00ff_ffff)
