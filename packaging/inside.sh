@@ -20,7 +20,8 @@ root_of() { # suite, folder for roots
     debootstrap --variant=minbase "${options[@]}" \
         --include=gcc,libc6-dev,make,pkg-config,ibverbs-utils,perftest,python3-venv,git,iproute2,openssh-server "$suite" "$root" "$mirror" "${script[@]}" >"$root.log" 2>&1 ||
         { grep -E '^(E|W):' "$root.log" | tail -n 1; return 1; }
-    chroot "$root" useradd --create-home --shell /bin/bash guest
+    # A password that nobody can have; without any, sshd takes an account to be closed.
+    chroot "$root" useradd --create-home --shell /bin/bash --password '*' guest
     printf '127.0.0.1 localhost\n10.118.0.1 a\n10.118.0.2 b\n' >"$root/etc/hosts"
     touch "$root.whole"
 }

@@ -39,7 +39,7 @@ asks() { # file
     "${tools}objdump" -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1
 }
 foreign() { # file
-    "${tools}objdump" -p "$1" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(lib(c|m|dl|rt|util|pthread|gcc_s)\.so\.[0-9]+|ld-linux-[a-z0-9-]+\.so\.[0-9]|lib(vipl|bellwire_[a-z]+|sisci)\.so\.1)$' || true
+    "${tools}objdump" -p "$1" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(lib(c|m|dl|rt|util|pthread|gcc_s)\.so\.[0-9]+|ld-linux-[a-z0-9-]+\.so\.[0-9]|lib(vipl|bellwire_[a-z]+|sisci)\.so\.1|libbellwire-verbs\.so)$' || true
 }
 
 for machine in "$@"; do
