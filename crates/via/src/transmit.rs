@@ -377,8 +377,10 @@ impl<W: Wire> Engine<W> {
         let Some(vi) = self.vis.at(index) else { return Step::Ended };
         let (max, mut next) = (self.wire.payload_bytes_max(vi.link) as u32, self.wire.payload_bytes_next(vi.link, vi.remote_connection) as u32);
         vi.send.works.at(at).way = Way::Frames;
+        // Copied once: what was just stored to it could not be copied again before all bytes of the
+        // fragment before have left the processor.
+        let mut work = vi.send.works.get(at);
         loop {
-            let work = vi.send.works.get(at);
             let n = (work.length - work.moved).min(core::mem::replace(&mut next, max));
             let last = work.moved + n == work.length;
             let head = Head::new(op, vi.remote_connection).bulk().immediate(work.flags.contains(WorkFlags::IMMEDIATE)).last(last).sequence(work.sequence);
@@ -397,7 +399,8 @@ impl<W: Wire> Engine<W> {
                 return stopped(sent);
             }
             *moved += n;
-            vi.send.works.at(at).moved += n;
+            work.moved += n;
+            vi.send.works.at(at).moved = work.moved;
             if op == Op::Write {
                 vi.wrote_frames = Some(self.wire.sent_mark(vi.link));
             }

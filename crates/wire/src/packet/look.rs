@@ -29,6 +29,7 @@ impl<P: PacketPort> PacketWire<P> {
     #[inline(never)]
     pub(super) fn look(&mut self) {
         self.looked = true;
+        self.spent.clear();
         if self.armed && self.transport.is_joining() {
             self.transport.hurry();
         }

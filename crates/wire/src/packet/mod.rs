@@ -54,6 +54,9 @@ const LINKS_MAX: usize = 1 << 14;
 const BULK_WORDS: usize = 5;
 /// Turns between two looks of a NIC that polls and only waits for strangers to come.
 const TURNS_PER_LOOK: u32 = 256;
+/// Packets up to this give their buffers back at once; longer ones together, up to so many.
+const SHORT_BYTES: usize = 512;
+const SPENT_MAX: usize = 64;
 /// One session, as the engine sees it.
 #[derive(Debug)]
 struct Link<B> {
@@ -87,6 +90,8 @@ pub struct PacketWire<P: PacketPort> {
     found: VecDeque<(u64, SocketAddr)>,
     events: VecDeque<WireEvent>,
     heap: Heap,
+    /// Long packets whose frames have been taken: their buffers go back together.
+    spent: Vec<Delivery<P::Buffer>>,
     /// The words of the frame received last: frames point into it.
     words: Box<Line>,
     /// The port has been asked in this turn.
@@ -118,6 +123,7 @@ impl<P: PacketPort> PacketWire<P> {
             held: BTreeMap::new(),
             found: VecDeque::new(),
             events: VecDeque::new(),
+            spent: Vec::with_capacity(SPENT_MAX),
             heap: Heap::default(),
             words: Box::default(),
             looked: false,
@@ -317,12 +323,22 @@ unsafe impl<P: PacketPort> Wire for PacketWire<P> {
     }
 
     fn consume(&mut self, link: LinkId) {
-        if let Some(l) = self.find_mut(link) {
+        if let Some(l) = self.links.get_mut(Handle::from_raw(link.raw())) {
             let after = l.after;
             match &mut l.current {
                 Some((delivery, at)) if after < delivery.buffer().as_ref().len() => *at = after,
-                // The last frame's end is the packet's: its buffer is given back at once.
-                _ => l.current = None,
+                // The last frame's end is the packet's: its buffer is given back at once; a long
+                // one's before the next look. To give it back is a locked instruction, which waits
+                // until the bytes that were just copied have left the processor.
+                _ => match l.current.take() {
+                    Some((delivery, _)) if delivery.buffer().as_ref().len() > SHORT_BYTES => {
+                        if self.spent.len() == SPENT_MAX {
+                            self.spent.clear();
+                        }
+                        self.spent.push(delivery);
+                    }
+                    _ => {}
+                },
             }
         }
     }
