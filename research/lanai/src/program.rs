@@ -32,7 +32,7 @@ const WARM_UP: u64 = 40;
 /// Long after everything has come.
 const PAUSE: Time = 400_000;
 /// Nothing takes so long.
-const END: Time = 1_000_000_000;
+const END: Time = 300_000_000;
 
 /// The figures of a line of Table 2, in nanoseconds, with what they come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
