@@ -74,4 +74,4 @@ map "$work/names-here" >"$work/replace.map"
 } >"$work/unused.c"
 # shellcheck disable=SC2086
 ${CC:-cc} -w -O2 -fPIC -c "$work/unused.c" -o "$work/unused.o"
-link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/unused.o" "$work/replace.map" -Wl,-rpath,'$ORIGIN/..' -Wl,--enable-new-dtags -Wl,--no-as-needed "$out/libbellwire-verbs.so" -Wl,--as-needed
+link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/unused.o" "$work/replace.map" -Wl,-rpath,'$ORIGIN/..' -Wl,--enable-new-dtags -Wl,--no-as-needed "$out/libbellwire-verbs.so" -lc -Wl,--as-needed
