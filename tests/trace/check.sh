@@ -228,6 +228,29 @@ if [ $? = 0 ]; then ok; else bad "an explained pingpong: $(tail -n 3 explain.out
 explained plain.json 1000 ""
 BELLWIRE_ADDRESS=127.0.0.2 BELLWIRE_UDP=on BELLWIRE_SHM=off BELLWIRE_FAULTS=loss=0.1,seed=7 timeout $patience "$bellwire" explain --json -o lossy.json ./pingpong --count 300 >explain.out 2>&1
 explained lossy.json 600 "packets were sent again"
+# The layers above: each call has its class, with times, and ways where bytes go one.
+layers() { # file, connection, operation, least of calls
+    if python3 - "$@" <<'EOT'; then ok; else bad "the explanation $1: no $4 calls $3 of $2"; fi
+import json, sys
+name, connection, operation, least = sys.argv[1:]
+calls = [c for p in json.load(open(name))["processes"] for c in p["calls"] if connection in c["connection"] and c["operation"] == operation]
+assert sum(c["calls"] for c in calls) >= int(least), calls
+assert all((c["call_ns"] or c["completion_ns"])["p50"] <= (c["call_ns"] or c["completion_ns"])["max"] for c in calls)
+assert all(sum(c["ways"].values()) == c["calls"] for c in calls if "to peer" in c["connection"] and c["connection"].startswith("endpoint")), calls
+EOT
+}
+timeout $patience "$bellwire" explain --json -o rpc.json "$bellwire" run -n 3 ./rpc_store 20 >explain.out 2>&1
+layers rpc.json "remote procedure calls" store/put 40
+if python3 -c 'import json; assert all(c["messages"]["answer_ns"]["count"] for p in json.load(open("rpc.json"))["processes"] for c in p["connections"] if c["messages"] and c["received"] > 10)'; then ok; else bad "no times of Active Messages"; fi
+if [ -x mpi ]; then
+    (unset LD_LIBRARY_PATH; eval "$("$bellwire" env --mpi openmpi)" && timeout $patience "$bellwire" explain --json -o mpi.json mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 ./mpi 200) >explain.out 2>&1
+    layers mpi.json "to peer" fi_tsend 400
+    layers mpi.json "from peer" fi_trecv 400
+fi
+if [ -x splitc ]; then
+    timeout $patience "$bellwire" explain --json -o splitc.json "$bellwire" run -n 2 ./splitc >explain.out 2>&1
+    layers splitc.json "global memory" gas_bulk_put 10
+fi
 # By a signal while the program runs; then the program ends by one that is passed on.
 timeout $patience "$bellwire" explain --json -o asked.json ./many 2 1000000000 >explain.out 2>&1 &
 wrapper=$!

@@ -238,7 +238,7 @@ impl Process {
             },
             Kind::PairAgain => self.pairs.entry(object).or_default().again += word(0),
             Kind::WorkCompletion => self.completed(object, time, event),
-            Kind::Poll => self.polls += 1,
+            Kind::Poll | Kind::FiPoll => self.polls += 1,
             Kind::EmptyLooks => self.empty_polls += word(0),
             Kind::Posted => self
                 .vis
