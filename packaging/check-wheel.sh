@@ -104,6 +104,11 @@ for suite in "$@"; do
     check "$suite: $used s of processors, at most 30" test $used -le 30
     echo "$suite (glibc $libc): $took s from the wheel to the end of ib_write_bw, $used s of processors"
     check "$suite: info" on - guest "venv/bin/bellwire info"
+    # A job in C, whose processes load and unload a library of the wheel's.
+    cp packaging/debian/tests/jobs "$root/packages/"
+    native=/home/guest/unpacked/bellwire/_native
+    [ "$is_old" = yes ] || native=$(chroot "$root" sh -c 'echo /home/guest/venv/lib/python3*/site-packages/bellwire/_native')
+    check "$suite: jobs" on - guest "PATH=$native/bin:\$PATH LD_LIBRARY_PATH=$native/lib PKG_CONFIG_PATH=$native/lib/pkgconfig sh /packages/jobs"
     for broken in "" mlx5_0; do
         BROKEN=$broken
         with=${broken:+ beside a broken $broken}

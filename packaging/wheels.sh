@@ -60,6 +60,7 @@ for machine in "$@"; do
     rm -rf "$tree"
     CC="$program cc -target $machine-linux-gnu.$glibc" LD=${tools}ld OBJCOPY=${tools}objcopy \
         BUILD=$target/$glibc/$triple/release PREFIX=/usr DESTDIR=$tree ffi/vipl/install.sh >/dev/null
+    find "$tree" -type f -name '*.so*' -size +20k -exec packaging/nodelete.py {} +
     binaries=0
     while read -r file; do
         [ "$(head -c 4 "$file" | tail -c 3)" = ELF ] || continue
