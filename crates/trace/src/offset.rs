@@ -5,7 +5,7 @@
 //! clock, less the time at which the sending began by the sender's clock, is no less than the
 //! receiver's lead. Messages the other way bound the lead from the other side. Clocks drift apart,
 //! so each bound holds at its own time: the lead is a line whose slope is bounded too, by pairs of
-//! bounds and by [`DRIFT_MAX`]. The error is the most by which any such line differs from the one
+//! bounds and by `DRIFT_MAX`. The error is the most by which any such line differs from the one
 //! that is given.
 
 /// Clocks drift apart by no more than this, unless messages show more.
