@@ -127,13 +127,13 @@ void vi_dial(VIP_NIC_HANDLE nic, const char *name, VIP_ULONG timeout_ms, VIP_VI_
     address_of(&there, nic, name, at ? (size_t)(at - name) : strlen(name), at ? at + 1 : "localhost");
     address_of(&here, nic, "client", 6, "localhost");
     result = VipConnectRequest(vi, &here.net, &there.net, timeout_ms, &attributes);
-    if (result == VIP_NO_MATCH) {
+    if (result == VIP_NO_MATCH || result == VIP_NOT_REACHABLE) {
         VIPX_CAUSE_INFO cause;
         memset(&cause, 0, sizeof cause);
         cause.Size = sizeof cause;
-        /* Another user's process may be there, and a grant missing. */
+        /* Another user's process may be there, and a grant missing; or one of another release. */
         if (VipxQueryCause(vi, &cause) == VIP_SUCCESS && cause.Cause != VIPX_CAUSE_NONE) fail("\"%s\": %s", name, cause.Text);
-        fail("no server waits under the name \"%s\"", name);
+        if (result == VIP_NO_MATCH) fail("no server waits under the name \"%s\"", name);
     }
     must(result, "VipConnectRequest");
 }
