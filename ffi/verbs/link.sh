@@ -62,8 +62,9 @@ cat "$here/symbols.txt" "$work/older" >"$work/names"
 map "$work/names" | sed '/local: \*;/d' >"$work/preload.map"
 link libbellwire-verbs.so "$out/libbellwire-verbs.so" "$work/preload.o" "$work/preload.map"
 
-# A loader asks this library for the versions of names, and finds the names in the one that it
-# brings: the versions of those have nodes without names here.
+# This library is a filter: a loader puts the other one in front of it, so before the C library, and
+# finds the names there. It asks this one for the versions of names, which have nodes without names
+# here.
 { awk '{print "-", $2}' "$work/names"; cat "$here/unused.txt"; } >"$work/names-here"
 map "$work/names-here" >"$work/replace.map"
 # Nothing calls the unused ones: they belong to drivers and to what speaks with the kernel, and
@@ -74,4 +75,4 @@ map "$work/names-here" >"$work/replace.map"
 } >"$work/unused.c"
 # shellcheck disable=SC2086
 ${CC:-cc} -w -O2 -fPIC -c "$work/unused.c" -o "$work/unused.o"
-link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/unused.o" "$work/replace.map" -Wl,-rpath,'$ORIGIN/..' -Wl,--enable-new-dtags -Wl,--no-as-needed "$out/libbellwire-verbs.so" -lc -Wl,--as-needed
+link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/unused.o" "$work/replace.map" -Wl,-rpath,'$ORIGIN/..' -Wl,--enable-new-dtags -Wl,--filter=libbellwire-verbs.so -Wl,--no-as-needed -lc -Wl,--as-needed
