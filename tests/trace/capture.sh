@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: MIT OR Apache-2.0 This captures programs of libibverbs by
-# `bellwire capture`, and reads the files by code of its own, by tshark and by scapy.
-# tests/trace/capture.sh PREFIX OUT PREFIX is where `make install` put everything.
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# This captures programs of libibverbs by `bellwire capture`, and reads the files by code of its own,
+# by tshark and by scapy.
+#
+#   tests/trace/capture.sh PREFIX OUT
+#
+# PREFIX is where `make install` put everything.
 set -u
 prefix=$(realpath "$1")
 mkdir -p "$2"

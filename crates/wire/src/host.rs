@@ -119,8 +119,6 @@ impl HostWire {
 
     // ---- as in ShmWire, for both
 
-    #[cold]
-    #[inline(never)]
     /// Has packets told of that leave by UDP, or no more.
     pub fn set_tap(&mut self, tap: Option<Tap>) {
         if let Some(HostPort::Udp(port)) = self.packet.as_mut().map(PacketWire::port_mut) {
@@ -128,6 +126,8 @@ impl HostWire {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<HostPort>, LinkId)> {
         if link.raw() & PACKET == 0 {
             return None;

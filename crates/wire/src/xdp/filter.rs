@@ -282,6 +282,7 @@ mod tests {
     #[test]
     fn takes_what_is_for_the_port_and_nothing_else() {
         let code = program(4791, 9, 1514);
+        assert_eq!(code.len(), 38, "decision 47 names the number");
         for v6 in [false, true] {
             assert_eq!(run(&code, &packet(v6, 4791, 0)), Some(3));
             let header = packet(v6, 4791, 0).len();

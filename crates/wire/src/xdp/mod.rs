@@ -9,7 +9,7 @@
 //! whose place on the network the kernel does not know yet, packets that were cut or joined.
 //!
 //! A socket of this kind has a queue of an interface to itself: the first process that asks has it,
-//! and others go on by UDP. The host's agent has it for all of its users.
+//! and others go on by UDP.
 //!
 //! | file | concern |
 //! |---|---|
@@ -102,7 +102,7 @@ impl fmt::Display for XdpError {
                 write!(f, "{step}: {error}")?;
                 match error.kind() {
                     io::ErrorKind::PermissionDenied => f.write_str(" (it takes CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF)"),
-                    io::ErrorKind::ResourceBusy => f.write_str(" (another process has the interface: one at a time, or the host's agent for all)"),
+                    io::ErrorKind::ResourceBusy => f.write_str(" (another process has the interface: one at a time)"),
                     _ => Ok(()),
                 }
             }
@@ -238,13 +238,12 @@ impl Xdp {
             return Sent::Elsewhere;
         }
         let socket = &mut self.sockets[0];
-        if !socket.has_room(1) {
-            socket.kick();
-            return Sent::Full;
+        let has_room = socket.has_room(1);
+        if has_room {
+            socket.send(|frame| route.write(frame, bytes));
         }
-        socket.send(|frame| route.write(frame, bytes));
         socket.kick();
-        Sent::Gone
+        if has_room { Sent::Gone } else { Sent::Full }
     }
 
     /// Whether packets have arrived.
