@@ -98,6 +98,8 @@ lane_c() {
     part mpi       tests/mpi/check.sh "$target/release/libbellwire_fi.so" "$target/tests-mpi" "$target/release/bellwire"
     certain models    crates/memory/tests/run_loom.sh
     part ci        ci/tests/check.sh "$target/installed" "$target/tests-ci"
+    # After it, not beside it: the jobs of both pages use the port of ibv_rc_pingpong.
+    part rdma-ci   tests/stacks/ci.sh "$target/installed" "$target/tests-stacks"
     part programs  tests/stacks/programs.sh "$target/installed" "$target/tests-stacks"
 }
 lane_verbs() {
@@ -113,7 +115,6 @@ lane_verbs() {
     part verbs-command tests/verbs/command.sh "$target/installed" "$target/tests-verbs"
     part stacks    tests/stacks/check.sh "$target/installed" "$target/tests-stacks"
     part engines   tests/stacks/engines.sh "$target/installed" "$target/tests-stacks"
-    part rdma-ci   tests/stacks/ci.sh "$target/installed" "$target/tests-stacks"
 }
 lane_rust() {
     part rust      rust
