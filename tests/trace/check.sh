@@ -46,11 +46,29 @@ rm -rf kept
 if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -o work_queue "$here/../../examples/am/work_queue.c" -L"$prefix/lib" -lbellwire_am -lpthread; then ok; else bad "work_queue.c"; fi
 timeout $patience "$bellwire" trace -o queue.txt ./work_queue >queue.out 2>&1
 if [ $? = 0 ]; then ok; else bad "a traced program of Active Messages: $(tail -n 3 queue.out)"; fi
-for text in 'AM_Init .*= 0' 'AM_AllocateEndpoint .*= 0' 'AM_Map .*= 0' 'sent  vi'; do if grep -q -- "$text" queue.txt; then ok; else bad "no \"$text\" in its tree"; fi; done
+for text in 'AM_Init .*= 0' 'AM_AllocateEndpoint .*= 0' 'AM_Map .*= 0' 'AM_Request  ep .*, short, handler [0-9]* = 0' 'request  connection .* number 0' 'handled  connection .* before 1, out ' 'handler  ep .* <.*>' 'AM_Reply .* = 0' 'sent  vi'; do if grep -q -- "$text" queue.txt; then ok; else bad "no \"$text\" in its tree"; fi; done
 if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -o all_to_all "$here/../../examples/am/all_to_all.c" -L"$prefix/lib" -lbellwire_am -lbellwire_job; then ok; else bad "all_to_all.c"; fi
 timeout $patience "$bellwire" trace -o am.txt "$bellwire" run -n 3 ./all_to_all 200 >am.out 2>&1
 if [ $? = 0 ]; then ok; else bad "a traced job: $(tail -n 3 am.out)"; fi
 for text in 'sent  vi' 'received  vi' 'connected' 'by shm'; do if [ "$(grep -c -- "$text" am.txt)" -ge 3 ]; then ok; else bad "no three \"$text\" in the tree of a job"; fi; done
+
+# Each request is numbered on its connection, in order, and each is handled.
+timeout $patience "$bellwire" trace --format json -o am.json "$bellwire" run -n 3 ./all_to_all 200 >am.out 2>&1
+cat >numbered.py <<'EOT'
+import json, sys
+all = 0
+for process in json.load(open(sys.argv[1]))["processes"]:
+    events = sorted((e for t in process["threads"] for e in t["events"] if e.get("connection") is not None), key=lambda e: e["time_ns"])
+    for connection in {e["connection"] for e in events}:
+        of = [e for e in events if e["connection"] == connection]
+        numbers = [e["number"] for e in of if e["name"] == "request"]
+        assert numbers == list(range(len(numbers))), numbers
+        handled = [e["before"] for e in of if e["name"] == "handled"]
+        assert handled == sorted(handled) and (handled or [0])[-1] == len(numbers), (handled, len(numbers))
+        all += len(numbers)
+assert all >= 3 * 2 * 200, all
+EOT
+if python3 numbered.py am.json 2>numbered.err; then ok; else bad "requests of Active Messages: $(tail -n 2 numbered.err am.out)"; fi
 
 # ---- remote procedure calls: each begins, is served and ends
 if cc -O1 -D_GNU_SOURCE -I"$prefix/include" -o rpc_store "$here/../../examples/am/rpc_store.c" -L"$prefix/lib" -lbellwire_am -lbellwire_job; then ok; else bad "rpc_store.c"; fi
@@ -241,7 +259,12 @@ EOT
 }
 timeout $patience "$bellwire" explain --json -o rpc.json "$bellwire" run -n 3 ./rpc_store 20 >explain.out 2>&1
 layers rpc.json "remote procedure calls" store/put 40
-if python3 -c 'import json; assert all(c["messages"]["answer_ns"]["count"] for p in json.load(open("rpc.json"))["processes"] for c in p["connections"] if c["messages"] and c["received"] > 10)'; then ok; else bad "no times of Active Messages"; fi
+timeout $patience "$bellwire" explain --json -o am.json "$bellwire" run -n 3 ./all_to_all 200 >explain.out 2>&1
+layers am.json "active messages: endpoint" short 1200
+for mapping in v1 v3; do
+    BELLWIRE_AM=$mapping timeout $patience "$bellwire" explain --json -o mapped.json "$bellwire" run -n 2 ./all_to_all 50 >explain.out 2>&1
+    layers mapped.json "active messages: endpoint" short 100
+done
 if [ -x mpi ]; then
     (unset LD_LIBRARY_PATH; eval "$("$bellwire" env --mpi openmpi)" && timeout $patience "$bellwire" explain --json -o mpi.json mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 ./mpi 200) >explain.out 2>&1
     layers mpi.json "to peer" fi_tsend 400
@@ -271,6 +294,25 @@ if counted; then ok; else bad "no times of waits: $("$bellwire" metrics | grep w
 if "$bellwire" top --once --json --interval 1 | python3 -c 'import json, sys; rates = [r for n in json.load(sys.stdin)["nics"] for r in n["vi_rates"]]; assert any(r["wait_p50_ns"] and r["wait_p50_ns"] <= r["wait_p99_ns"] for r in rates), rates'; then ok; else bad "no percentiles of waits"; fi
 kill $pid
 wait $pid 2>/dev/null
+
+# ---- how long requests take, of processes that run already
+sampled() { # a connection
+    local shown
+    shown=$("$bellwire" top --once --json --requests --interval 0.2) && python3 -c 'import json, sys; of = [r for r in json.loads(sys.argv[1])["requests"] if r["connection"].startswith(sys.argv[2])]; assert of and all(0 < r["p50_ns"] <= r["p99_ns"] <= r["most_ns"] and r["seen"] for r in of), of' "$shown" "$1" 2>sampled.err
+}
+samples() { # what, a connection, program ..
+    local what=$1 of=$2 tries=0
+    shift 2
+    "$@" >sampled.out 2>&1 &
+    pid=$!
+    until sampled "$of" || [ $tries -gt 100 ]; do tries=$((tries + 1)); sleep 0.05; done
+    if [ $tries -le 100 ]; then ok; else bad "no times of requests of $what: $(tail -n 1 sampled.err)"; fi
+    if "$bellwire" metrics --requests | grep -q "^bellwire_request_seconds{.*connection=\"$of.*quantile=\"0.99\"} [0-9]"; then ok; else bad "no times of requests of $what for Prometheus"; fi
+    kill $pid
+    wait $pid 2>/dev/null
+}
+samples "a virtual interface" "virtual interface" ./pingpong --count 100000000
+samples "Active Messages" "active messages" "$bellwire" run -n 2 ./all_to_all 100000000
 
 says 'one line' "$bellwire" explain ./pingpong --count 10
 says 'no request was seen' "$bellwire" explain true

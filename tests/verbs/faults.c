@@ -34,8 +34,8 @@ static void trace(struct side *a, struct side *b)
     static const enum ibv_wr_opcode kinds[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
     quiet(a->context);
     quiet(b->context);
-    /* 67 ms, once more; three tries to find a receive. Answers come from a thread: with a short time, one that did not
-       run for it would be a fault beside those of the plan. */
+    /* 67 ms, once more; three tries to find a receive. Answers come from a thread: if it did not
+       run for as long, that would be a fault beside those of the plan. */
     connect_so(a, b, 14, 1, 3);
     for (int i = 0; i < 120; i++) {
         int failed = 0, several = 1 + i % 3;

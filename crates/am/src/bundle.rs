@@ -30,7 +30,9 @@ impl Bundle {
         let inbox = device.create_inbox()?;
         // Relaxed: a hint, for polls that give way.
         OPEN.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { device: Arc::clone(device), core: Token::new(Core::new(inbox)) })
+        let bundle = Self { device: Arc::clone(device), core: Token::new(Core::new(inbox)) };
+        bundle.trace_as_wanted();
+        Ok(bundle)
     }
 
     /// The device that it is on.

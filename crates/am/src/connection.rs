@@ -232,10 +232,15 @@ impl Connection {
         self.records = records;
     }
 
+    /// What is known of a request, unless its place is another's by now.
+    pub(crate) fn record(&self, number: u32) -> Option<&Record> {
+        let is_there = self.credits.sent().wrapping_sub(number) as usize <= self.records.len();
+        self.records.get(number as usize & self.records.len().wrapping_sub(1)).filter(|_| is_there)
+    }
+
     /// Request `number`, which comes back.
     pub(crate) fn returned(&self, number: u32, end: impl Into<End>) -> Returned {
-        let mask = self.records.len().wrapping_sub(1);
-        let record = self.records.get(number as usize & mask).copied().unwrap_or_default();
+        let record = self.record(number).copied().unwrap_or_default();
         self.returned_record(&record, end)
     }
 

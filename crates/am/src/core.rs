@@ -15,6 +15,7 @@ use crate::delivery::Delivery;
 use crate::endpoint::{Endpoint, Translation};
 use crate::header::{ARGS_MAX, HeadBytes, Kind, MEDIUM_BYTES_MAX, word0};
 use crate::name::{EndpointId, Name};
+use crate::observed::Observed;
 use crate::payload::{Data, NO_DATA};
 use crate::probe::{Probe, Stage, mark};
 use crate::region::Region;
@@ -89,6 +90,8 @@ pub(crate) struct Core<H> {
     pub(crate) wants_events: bool,
     /// How long a request may wait for its receiver.
     pub(crate) patience: Option<std::time::Duration>,
+    /// What a trace has seen, if this is traced.
+    pub(crate) observed: Option<Box<Observed>>,
 }
 
 /// The endpoint's place in its table.
@@ -115,6 +118,7 @@ impl<H> Core<H> {
             spare: None,
             wants_events: false,
             patience: None,
+            observed: None,
         }
     }
 

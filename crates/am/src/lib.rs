@@ -19,6 +19,7 @@
 //! | `connection.rs` | credits and records of one connection |
 //! | `header.rs`, `payload.rs`, `delivery.rs` | messages as bytes, where they lie, as handlers get them |
 //! | `tables.rs` | handlers and entries of an endpoint, for each way to carry messages |
+//! | `observed.rs` | what a trace notes of a bundle |
 //! | `probe.rs` | where the time of a message goes, for those who ask; nothing otherwise |
 //!
 //! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send
@@ -41,6 +42,7 @@ mod message;
 mod moving;
 mod name;
 mod objects;
+mod observed;
 mod payload;
 mod poll;
 pub mod probe;

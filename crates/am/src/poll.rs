@@ -72,6 +72,7 @@ impl Bundle {
     /// those.
     #[cold]
     fn give_way(&self) {
+        self.trace_as_wanted();
         // Relaxed: a hint.
         if OPEN.load(Ordering::Relaxed) == 1 && self.device.nic.should_nap() {
             let _ = self.wait(Some(SLICE));
@@ -156,6 +157,7 @@ impl Bundle {
     /// [`Error::BadArgument`]: within a handler. [`Error::InUse`]: in the child of a `fork`.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let end = timeout.map(|t| Instant::now() + t);
+        self.trace_as_wanted();
         loop {
             let mut core = self.core();
             if core.running == thread_id() {

@@ -98,6 +98,16 @@ impl<H> Handlers<H> {
         self.slot(0).and_then(Slot::take)
     }
 
+    /// Whether a handler runs.
+    pub fn is_out(&self, index: u8) -> bool {
+        matches!(self.0.get(usize::from(index)), Some(Slot::Out))
+    }
+
+    /// The number of the handler that runs, if one does.
+    pub fn out(&self) -> Option<u8> {
+        self.0.iter().position(|slot| matches!(slot, Slot::Out)).and_then(|at| u8::try_from(at).ok())
+    }
+
     /// All handlers, to be dropped with no lock held.
     pub fn take_all(&mut self) -> Vec<Slot<H>> {
         core::mem::take(&mut self.0)

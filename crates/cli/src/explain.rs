@@ -4,7 +4,9 @@
 
 mod calls;
 mod follow;
-mod report;
+mod messages;
+pub mod report;
+pub mod sample;
 mod times;
 mod ways;
 

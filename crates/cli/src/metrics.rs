@@ -16,7 +16,7 @@ use bellwire_report::output;
 
 const LONG_ABOUT: &str = "\
 Prints the counters that bellwire top shows, of the NICs of running processes of this user and of the host's agents, as text for Prometheus. \
-With --listen it answers HTTP requests for /metrics until it is ended; processes are asked when a request comes, and pay nothing in between.
+With --listen it answers HTTP requests for /metrics until it is ended; processes are asked when a request comes, and pay nothing in between. A family of --requests has the times of requests as the quantiles of a moment.
 
 A port is one of loopback: whoever is on this host can read it. A UNIX socket is for this user alone.";
 
@@ -56,6 +56,11 @@ pub struct Arguments {
     #[arg(long, value_name = "PLACE", value_parser = place)]
     listen: Option<Place>,
 
+    /// How long requests take, too: at each answer processes are traced for 50 ms, which are slower
+    /// meanwhile (bellwire explain --pid)
+    #[arg(long)]
+    requests: bool,
+
     /// Leave out single virtual interfaces: programs may have thousands
     #[arg(long)]
     no_vis: bool,
@@ -66,7 +71,7 @@ pub struct Arguments {
 /// # Errors
 /// A sentence.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let text = || families::text(&Model::default().look(arguments.pid), !arguments.no_vis);
+    let text = || families::text(&Model::new(arguments.requests).look(arguments.pid), !arguments.no_vis);
     match &arguments.listen {
         None => output::print(&text()),
         Some(place) => serve::run(place, text),

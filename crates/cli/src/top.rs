@@ -52,6 +52,11 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
+    /// How long requests take, too: at each look processes are traced for 50 ms, which are slower
+    /// meanwhile (bellwire explain --pid)
+    #[arg(long)]
+    requests: bool,
+
     /// Sort by this column first
     #[arg(long, value_enum, default_value = "messages")]
     sort: Sort,
@@ -88,7 +93,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// See the exit status.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let mut model = Model::default();
+    let mut model = Model::new(arguments.requests);
     if arguments.once {
         model.look(arguments.pid);
         if arguments.pid.is_some_and(|_| model.is_empty()) {

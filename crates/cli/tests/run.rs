@@ -142,8 +142,9 @@ fn a_job_stops_and_goes_on() {
     let name = format!("stop-{}", std::process::id());
     let (mut child, _reader) = job(&name, 2, &["--timeout", "30"], "echo up; exec sleep 60");
     let is_in_state = |pid: i32, state: &str| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(&format!(") {state} ")));
+    // While a shell becomes `sleep` its environment is empty.
+    until("both are there", || marked(&name).len() == 2);
     let ranks = marked(&name);
-    assert_eq!(ranks.len(), 2);
     let launcher = i32::try_from(child.id()).unwrap();
     send(&child, Signal::TSTP);
     until("all have stopped", || is_in_state(launcher, "T") && ranks.iter().all(|pid| is_in_state(*pid, "T")));

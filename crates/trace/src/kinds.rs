@@ -173,6 +173,7 @@ const CALLS: &[&str] = &[
     "cancelled",
     "not started",
 ];
+const MESSAGES: &[&str] = &["", "short", "medium", "bulk", "short reply", "medium reply", "bulk reply", "get"];
 const PAIR_STATES: &[&str] = &["RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"];
 
 macro_rules! kinds {
@@ -288,6 +289,26 @@ kinds! {
     RpcServe = 138 "rpc serve" Calls Begin "procedure" [callers: Number, deferred: Number] text;
     /// It has returned.
     RpcServeEnd = 139 "rpc serve" Calls End "procedure" [];
+
+    /// A request of Active Messages begins; a get, too. Entries are those of the endpoint's
+    /// translation table.
+    AmCall = 144 "AM_Request" Calls Begin "ep" [entry: Number, bytes: Bytes, operation: Words(MESSAGES), handler: Number];
+    /// It returns: 0, or an error number.
+    AmCallEnd = 145 "AM_Request" Calls End "ep" [result: Number];
+    /// A reply begins.
+    AmReply = 146 "AM_Reply" Calls Begin "" [handler: Number, bytes: Bytes, operation: Words(MESSAGES)];
+    /// It returns.
+    AmReplyEnd = 147 "AM_Reply" Calls End "" [result: Number];
+    /// A request has left, or is on its way: which one of its connection.
+    AmRequest = 148 "request" Calls Moment "connection" [number: Number, bytes: Bytes, operation: Words(MESSAGES), handler: Number, entry: Number, ep: Number];
+    /// The peer has said that it has handled the requests before that number; so many are out.
+    AmHandled = 149 "handled" Calls Moment "connection" [before: Number, out: Number];
+    /// The connection has ended, and the requests before that number that were out come back.
+    AmReturned = 150 "came back" Calls Moment "connection" [before: Number, out: Number];
+    /// A handler runs; 0 is the one of messages that come back.
+    AmHandler = 151 "handler" Calls Begin "ep" [handler: Number];
+    /// It has returned.
+    AmHandlerEnd = 152 "handler" Calls End "ep" [];
 
     /// Requests of a queue pair were posted; how many wait now.
     PairPosted = 32 "posted" Pairs Moment "qp" [requests: Number, waiting: Number];

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one seam between this interface and what carries its messages: Bellwire's own layer on the
 //! engine, or a mapping on the calls of libvipl (`bellwire-amvia`). Which one, the environment says
-//! when the library is initialised. Each call branches once.
+//! when the library is initialised. Each call branches once; those of a process that is traced go on
+//! to note themselves (`traced.rs`).
 
+use crate::traced::{self, Asked};
 use crate::types::{Came, EndpointName};
-use bellwire_am::{Counters, EndpointId, Error};
+use bellwire_am::{Counters, EndpointId, Error, Operation};
 use bellwire_amvia as amvia;
 use bellwire_spmd::layer::{Back, Heard, Layer, NameBytes, OnDeparture, OnMessage, OnReturn};
+use bellwire_trace::here;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,20 +18,28 @@ use std::time::Duration;
 pub(crate) enum Carrier {
     Native(Arc<bellwire_am::Bundle>),
     Vi(Arc<amvia::Bundle>),
+    /// One of a process that is traced: its calls are noted. (A third, so that the first, which is
+    /// asked for first, does not pay for it.)
+    Traced(Box<Carrier>),
 }
 
 /// A message, while its handler runs.
 pub(crate) enum Message<'a, 'm> {
     Native(&'a mut bellwire_am::Message<'m>),
     Vi(&'a mut amvia::Message<'m>),
+    Traced(Box<Message<'a, 'm>>),
 }
+
+/// A handler of a bundle that is traced.
+type OnTraced = Box<dyn FnMut(Message<'_, '_>) + Send>;
 
 /// Makes the same call of whichever it is.
 macro_rules! each {
-    ($type:ident, $self:expr, $one:ident => $call:expr) => {
+    ($type:ident $(| $more:ident)?, $self:expr, $one:ident => $call:expr) => {
         match $self {
             $type::Native($one) => $call,
             $type::Vi($one) => $call,
+            $($type::$more($one) => $call,)?
         }
     };
 }
@@ -59,7 +70,7 @@ type Data = (*const u8, usize);
 impl Message<'_, '_> {
     #[inline]
     pub(crate) fn args(&self) -> &[i32] {
-        each!(Self, self, m => m.args())
+        each!(Self | Traced, self, m => m.args())
     }
 
     #[inline]
@@ -67,40 +78,61 @@ impl Message<'_, '_> {
         match self {
             Self::Native(m) => (m.payload().as_ptr(), m.payload().len()),
             Self::Vi(m) => m.payload(),
+            Self::Traced(m) => m.payload(),
         }
     }
 
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        each!(Self, self, m => m.is_short())
+        each!(Self | Traced, self, m => m.is_short())
     }
 
     pub(crate) fn source(&self) -> NameBytes {
-        each!(Self, self, m => m.source().to_bytes())
+        match self {
+            Self::Native(m) => m.source().to_bytes(),
+            Self::Vi(m) => m.source().to_bytes(),
+            Self::Traced(m) => m.source(),
+        }
     }
 
     pub(crate) fn tag(&self) -> u64 {
-        each!(Self, self, m => m.tag())
+        each!(Self | Traced, self, m => m.tag())
     }
 
     #[inline]
     pub(crate) fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        each!(Self, self, m => m.reply(handler, args))
+        match self {
+            Self::Native(m) => m.reply(handler, args),
+            Self::Vi(m) => m.reply(handler, args),
+            Self::Traced(m) => traced::reply(Operation::Reply, handler, 0, || m.reply(handler, args)),
+        }
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
     #[inline]
     pub(crate) unsafe fn reply_medium(&mut self, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        each!(Self, self, m => unsafe { m.reply_medium_of_program(handler, data, args) })
+        match self {
+            // SAFETY: the caller's.
+            Self::Native(m) => unsafe { m.reply_medium_of_program(handler, data, args) },
+            // SAFETY: the caller's.
+            Self::Vi(m) => unsafe { m.reply_medium_of_program(handler, data, args) },
+            // SAFETY: the caller's.
+            Self::Traced(m) => traced::reply(Operation::ReplyMedium, handler, data.1, || unsafe { m.reply_medium(handler, data, args) }),
+        }
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
     pub(crate) unsafe fn reply_bulk(&mut self, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        each!(Self, self, m => unsafe { m.reply_bulk_of_program(handler, offset, data, args) })
+        match self {
+            // SAFETY: the caller's.
+            Self::Native(m) => unsafe { m.reply_bulk_of_program(handler, offset, data, args) },
+            // SAFETY: the caller's.
+            Self::Vi(m) => unsafe { m.reply_bulk_of_program(handler, offset, data, args) },
+            // SAFETY: the caller's.
+            Self::Traced(m) => traced::reply(Operation::ReplyXfer, handler, data.1, || unsafe { m.reply_bulk(handler, offset, data, args) }),
+        }
     }
 }
 
@@ -113,89 +145,116 @@ fn of_mapping(bundle: &amvia::Bundle, name: &NameBytes) -> Option<amvia::Name> {
 }
 
 impl Carrier {
+    /// The same, noted if this process is traced.
+    pub(crate) fn traced_if_wanted(self) -> Self {
+        if here::is_on() { Self::Traced(Box::new(self)) } else { self }
+    }
+
+    /// What carries the messages.
+    pub(crate) fn inside(&self) -> &Self {
+        if let Self::Traced(inside) = self { inside } else { self }
+    }
+
     pub(crate) fn create_endpoint(&self) -> Result<EndpointId, Error> {
-        each!(Self, self, b => b.create_endpoint())
+        each!(Self | Traced, self, b => b.create_endpoint())
     }
 
     pub(crate) fn destroy_endpoint(&self, endpoint: EndpointId) -> Result<(), Error> {
-        each!(Self, self, b => b.destroy_endpoint(endpoint))
+        each!(Self | Traced, self, b => b.destroy_endpoint(endpoint))
     }
 
     pub(crate) fn set_tag(&self, endpoint: EndpointId, tag: u64) -> Result<(), Error> {
-        each!(Self, self, b => b.set_tag(endpoint, tag))
+        each!(Self | Traced, self, b => b.set_tag(endpoint, tag))
     }
 
     pub(crate) fn tag(&self, endpoint: EndpointId) -> Result<u64, Error> {
-        each!(Self, self, b => b.tag(endpoint))
+        each!(Self | Traced, self, b => b.tag(endpoint))
     }
 
     pub(crate) fn segment(&self, endpoint: EndpointId) -> Result<Option<(*mut u8, usize)>, Error> {
-        each!(Self, self, b => b.segment(endpoint))
+        each!(Self | Traced, self, b => b.segment(endpoint))
     }
 
     pub(crate) fn unmap(&self, endpoint: EndpointId, index: u32) -> Result<(), Error> {
-        each!(Self, self, b => b.unmap(endpoint, index))
+        each!(Self | Traced, self, b => b.unmap(endpoint, index))
     }
 
     pub(crate) fn translations(&self, endpoint: EndpointId) -> Result<u32, Error> {
-        each!(Self, self, b => b.translations(endpoint))
+        each!(Self | Traced, self, b => b.translations(endpoint))
     }
 
     pub(crate) fn set_translations(&self, endpoint: EndpointId, entries: u32) -> Result<(), Error> {
-        each!(Self, self, b => b.set_translations(endpoint, entries))
+        each!(Self | Traced, self, b => b.set_translations(endpoint, entries))
     }
 
     pub(crate) fn set_credits(&self, endpoint: EndpointId, credits: u32) -> Result<(), Error> {
-        each!(Self, self, b => b.set_credits(endpoint, credits))
+        each!(Self | Traced, self, b => b.set_credits(endpoint, credits))
     }
 
     pub(crate) fn counters(&self, endpoint: EndpointId) -> Result<Counters, Error> {
-        each!(Self, self, b => b.counters(endpoint))
+        each!(Self | Traced, self, b => b.counters(endpoint))
     }
 
     pub(crate) fn reset_counters(&self, endpoint: EndpointId) -> Result<(), Error> {
-        each!(Self, self, b => b.reset_counters(endpoint))
+        each!(Self | Traced, self, b => b.reset_counters(endpoint))
     }
 
     #[inline]
     pub(crate) fn poll(&self) -> Result<usize, Error> {
-        each!(Self, self, b => b.poll())
+        match self {
+            Self::Native(b) => b.poll(),
+            Self::Vi(b) => b.poll(),
+            Self::Traced(b) => b.poll().inspect(traced::polled),
+        }
     }
 
     pub(crate) fn wait_for_event(&self) -> Result<(), Error> {
-        each!(Self, self, b => b.wait_for_event())
+        each!(Self | Traced, self, b => b.wait_for_event())
     }
 
     #[inline]
     pub(crate) fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        each!(Self, self, b => b.request(endpoint, index, handler, args))
+        match self {
+            Self::Native(b) => b.request(endpoint, index, handler, args),
+            Self::Vi(b) => b.request(endpoint, index, handler, args),
+            Self::Traced(b) => Asked { endpoint, index, handler, bytes: 0, operation: Operation::Request }.noted(|| b.request(endpoint, index, handler, args)),
+        }
     }
 
     #[allow(clippy::too_many_arguments, reason = "the operands of a get")]
     pub(crate) fn get(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, to: u64, length: usize, args: &[i32]) -> Result<(), Error> {
-        each!(Self, self, b => b.get(endpoint, index, handler, offset, to, length, args))
+        let get = Asked { endpoint, index, handler, bytes: length, operation: Operation::Get };
+        match self {
+            Self::Traced(b) => get.noted(|| b.get(endpoint, index, handler, offset, to, length, args)),
+            _ => each!(Self | Traced, self, b => b.get(endpoint, index, handler, offset, to, length, args)),
+        }
     }
 
     pub(crate) fn set_event_mask(&self, not_empty: bool) {
-        each!(Self, self, b => b.set_event_mask(not_empty));
+        each!(Self | Traced, self, b => b.set_event_mask(not_empty));
     }
 
     pub(crate) fn event_mask(&self) -> bool {
-        each!(Self, self, b => b.event_mask())
+        each!(Self | Traced, self, b => b.event_mask())
     }
 
     pub(crate) fn set_patience(&self, patience: Option<Duration>) {
-        each!(Self, self, b => b.set_patience(patience));
+        each!(Self | Traced, self, b => b.set_patience(patience));
     }
 
     pub(crate) fn name(&self, endpoint: EndpointId) -> Result<EndpointName, Error> {
-        each!(Self, self, b => b.name(endpoint).map(|name| EndpointName::from(name.to_bytes())))
+        match self {
+            Self::Native(b) => b.name(endpoint).map(|name| name.to_bytes().into()),
+            Self::Vi(b) => b.name(endpoint).map(|name| name.to_bytes().into()),
+            Self::Traced(b) => b.name(endpoint),
+        }
     }
 
     pub(crate) fn map(&self, endpoint: EndpointId, index: u32, name: &EndpointName, tag: u64) -> Result<(), Error> {
         match self {
             Self::Native(b) => b.map(endpoint, index, native(name)?, tag),
             Self::Vi(b) => b.map(endpoint, index, of_mapping(b, &name.to_bytes()).ok_or(Error::BadArgument)?, tag),
+            Self::Traced(b) => b.map(endpoint, index, name, tag),
         }
     }
 
@@ -203,11 +262,16 @@ impl Carrier {
         match self {
             Self::Native(b) => b.map_any(endpoint, native(name)?, tag),
             Self::Vi(b) => b.map_any(endpoint, of_mapping(b, &name.to_bytes()).ok_or(Error::BadArgument)?, tag),
+            Self::Traced(b) => b.map_any(endpoint, name, tag),
         }
     }
 
     pub(crate) fn translation(&self, endpoint: EndpointId, index: u32) -> Result<Option<(EndpointName, u64)>, Error> {
-        each!(Self, self, b => Ok(b.translation(endpoint, index)?.map(|(name, tag)| (EndpointName::from(name.to_bytes()), tag))))
+        match self {
+            Self::Native(b) => Ok(b.translation(endpoint, index)?.map(|(name, tag)| (name.to_bytes().into(), tag))),
+            Self::Vi(b) => Ok(b.translation(endpoint, index)?.map(|(name, tag)| (name.to_bytes().into(), tag))),
+            Self::Traced(b) => b.translation(endpoint, index),
+        }
     }
 
     /// Both are of the same kind and device, else it is refused.
@@ -215,6 +279,8 @@ impl Carrier {
         match (self, to) {
             (Self::Native(from), Self::Native(to)) => from.move_endpoint(endpoint, to),
             (Self::Vi(from), Self::Vi(to)) => from.move_endpoint(endpoint, to),
+            (Self::Traced(from), to) => from.move_endpoint(endpoint, to),
+            (from, Self::Traced(to)) => from.move_endpoint(endpoint, to),
             _ => Err(Error::BadArgument),
         }
     }
@@ -228,6 +294,8 @@ impl Carrier {
             Self::Native(b) => unsafe { b.set_segment_of_program(endpoint, base, length) },
             // SAFETY: the caller's.
             Self::Vi(b) => unsafe { b.set_segment_of_program(endpoint, base, length) },
+            // SAFETY: the caller's.
+            Self::Traced(b) => unsafe { b.set_segment(endpoint, base, length) },
         }
     }
 
@@ -235,28 +303,56 @@ impl Carrier {
     /// C1: the bytes are readable throughout the call.
     #[inline]
     pub(crate) unsafe fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        each!(Self, self, b => unsafe { b.request_medium_of_program(endpoint, index, handler, data, args) })
+        match self {
+            // SAFETY: the caller's.
+            Self::Native(b) => unsafe { b.request_medium_of_program(endpoint, index, handler, data, args) },
+            // SAFETY: the caller's.
+            Self::Vi(b) => unsafe { b.request_medium_of_program(endpoint, index, handler, data, args) },
+            Self::Traced(b) => {
+                let asked = Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestMedium };
+                // SAFETY: the caller's.
+                asked.noted(|| unsafe { b.request_medium(endpoint, index, handler, data, args) })
+            }
+        }
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
     pub(crate) unsafe fn request_bulk(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        each!(Self, self, b => unsafe { b.request_bulk_of_program(endpoint, index, handler, offset, data, args) })
+        match self {
+            // SAFETY: the caller's.
+            Self::Native(b) => unsafe { b.request_bulk_of_program(endpoint, index, handler, offset, data, args) },
+            // SAFETY: the caller's.
+            Self::Vi(b) => unsafe { b.request_bulk_of_program(endpoint, index, handler, offset, data, args) },
+            Self::Traced(b) => {
+                let asked = Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestXfer };
+                // SAFETY: the caller's.
+                asked.noted(|| unsafe { b.request_bulk(endpoint, index, handler, offset, data, args) })
+            }
+        }
     }
 
     /// # Safety
     /// C1: the bytes are readable until the request is handled.
     pub(crate) unsafe fn try_request_bulk(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        // SAFETY: the caller's.
-        each!(Self, self, b => unsafe { b.try_request_bulk_of_program(endpoint, index, handler, offset, data, args) })
+        match self {
+            // SAFETY: the caller's.
+            Self::Native(b) => unsafe { b.try_request_bulk_of_program(endpoint, index, handler, offset, data, args) },
+            // SAFETY: the caller's.
+            Self::Vi(b) => unsafe { b.try_request_bulk_of_program(endpoint, index, handler, offset, data, args) },
+            Self::Traced(b) => {
+                let asked = Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestXfer };
+                // SAFETY: the caller's.
+                asked.noted(|| unsafe { b.try_request_bulk(endpoint, index, handler, offset, data, args) })
+            }
+        }
     }
 
     pub(crate) fn set_handler(&self, endpoint: EndpointId, index: u8, mut handler: impl FnMut(Message<'_, '_>) + Send + 'static) -> Result<(), Error> {
         match self {
             Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Native(m))),
             Self::Vi(b) => b.set_handler(endpoint, index, move |m| handler(Message::Vi(m))),
+            Self::Traced(b) => b.set_traced_handler(endpoint, index, Box::new(handler)),
         }
     }
 
@@ -264,6 +360,27 @@ impl Carrier {
         match self {
             Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Native(m))),
             Self::Vi(b) => b.set_handler_any(endpoint, move |m| handler(Message::Vi(m))),
+            Self::Traced(b) => b.set_traced_handler_any(endpoint, Box::new(handler)),
+        }
+    }
+
+    /// The same, noted: handlers are told apart no more, so that they have one type.
+    fn set_traced_handler(&self, endpoint: EndpointId, index: u8, mut handler: OnTraced) -> Result<(), Error> {
+        match self {
+            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Traced(Box::new(Message::Native(m))))),
+            Self::Vi(b) => {
+                let run = move |m: &mut amvia::Message<'_>| traced::handler(endpoint, index, || handler(Message::Traced(Box::new(Message::Vi(m)))));
+                b.set_handler(endpoint, index, run)
+            }
+            Self::Traced(b) => b.set_traced_handler(endpoint, index, handler),
+        }
+    }
+
+    fn set_traced_handler_any(&self, endpoint: EndpointId, mut handler: OnTraced) -> Result<u8, Error> {
+        match self {
+            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Traced(Box::new(Message::Native(m))))),
+            Self::Vi(b) => b.set_handler_any(endpoint, move |m| traced::handler(endpoint, 0, || handler(Message::Traced(Box::new(Message::Vi(m)))))),
+            Self::Traced(b) => b.set_traced_handler_any(endpoint, handler),
         }
     }
 
@@ -271,11 +388,12 @@ impl Carrier {
         match self {
             Self::Native(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why()))),
             Self::Vi(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why.clone()))),
+            Self::Traced(b) => b.set_error_handler(endpoint, handler),
         }
     }
 
     pub(crate) fn is_in_handler(&self) -> bool {
-        each!(Self, self, b => b.is_in_handler())
+        each!(Self | Traced, self, b => b.is_in_handler())
     }
 }
 

@@ -28,4 +28,5 @@ mod objects;
 mod rpc;
 mod spmd;
 mod tables;
+mod traced;
 mod types;

@@ -207,7 +207,7 @@ impl Library {
 
     /// A bundle for C.
     pub(crate) fn add_bundle(&mut self, bundle: Carrier) -> *mut BundleObject {
-        let at = Box::into_raw(Box::new(BundleObject { bundle }));
+        let at = Box::into_raw(Box::new(BundleObject { bundle: bundle.traced_if_wanted() }));
         self.bundles.insert(at.expose_provenance());
         at
     }

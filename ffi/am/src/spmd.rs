@@ -180,7 +180,7 @@ pub extern "C" fn AMX_Finish() -> c_int {
     // gives one.
     let at = lock().as_ref().map(|started| started.endpoint);
     let place = at.and_then(place_of);
-    let ended = outcome(match (&*team, &place) {
+    let ended = outcome(match (&*team, place.as_ref().map(|(carrier, id)| (carrier.inside(), id))) {
         (AnyTeam::Native(team), Some((Carrier::Native(bundle), id))) => team.settle_at(Some((bundle, *id))),
         (AnyTeam::Vi(team), Some((Carrier::Vi(bundle), id))) => team.settle_at(Some((&OnVi(Arc::clone(bundle)), *id))),
         _ => each!(AnyTeam, &*team, t => t.settle_at(None)),

@@ -111,7 +111,11 @@ fn sign_of(line: &str, sign: &str) -> Option<usize> {
 /// A heading, a row of a table, the target of a link, or the licence.
 fn is_set_apart(content: &str) -> bool {
     let trimmed = content.trim_start();
-    trimmed.starts_with("SPDX-License-Identifier:") || trimmed.starts_with('|') || content.starts_with("# ") || content.starts_with("##") || (trimmed.starts_with('[') && trimmed.contains("]: "))
+    trimmed.starts_with("SPDX-License-Identifier:")
+        || trimmed.starts_with('|')
+        || content.starts_with("# ")
+        || content.starts_with("##")
+        || (trimmed.starts_with('[') && trimmed.contains("]: "))
 }
 
 /// Whether a list item begins here; the length of its sign.

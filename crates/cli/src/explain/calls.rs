@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Follows calls of the layers whose requests are no requests of queue pairs: the libfabric
-//! provider, global memory, remote procedure calls.
+//! provider, global memory, remote procedure calls, Active Messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use bellwire_trace::{Event, Kind};
 
+use super::messages;
 use super::times::Times;
 use super::ways::{Way, size_class};
 
@@ -64,6 +65,8 @@ pub struct Followed {
     /// Requests whose completions the program does not have, by their contexts.
     posted: BTreeMap<u64, VecDeque<(Class, u64)>>,
     posted_count: usize,
+    /// Requests of Active Messages.
+    messages: messages::Followed,
     /// Remote procedure calls under way, by their places.
     under_way: BTreeMap<u32, (Class, u64)>,
 }
@@ -104,12 +107,13 @@ impl Followed {
                     calls.completions.add(time.saturating_sub(begun));
                 }
             }
-            _ => {}
+            _ => self.messages.take(&mut self.classes, thread, time, event),
         }
     }
 
     /// A step of the engine: the first beneath a request says its way.
     pub fn step(&mut self, thread: u32, way: Way) {
+        self.messages.step(thread, way);
         if let Some(open) = self.open.get_mut(&thread).and_then(|open| open.last_mut()) {
             open.way.get_or_insert(way);
         }

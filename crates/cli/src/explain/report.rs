@@ -26,11 +26,12 @@ fn word_of(kind: Kind, field: usize, number: u64) -> String {
     }
 }
 
-fn operation(connection: &Connection, number: u64) -> String {
+pub(super) fn operation(connection: &Connection, number: u64) -> String {
     if connection.is_pair { word_of(Kind::PostSend, 2, number) } else { word_of(Kind::Posted, 2, number) }
 }
 
-fn size(most: u64) -> String {
+/// The sizes of a class, in words.
+pub fn size(most: u64) -> String {
     match most {
         u64::MAX => "over 1 MiB".to_owned(),
         most if most >= 1 << 20 => format!("to {} MiB", most >> 20),
@@ -85,22 +86,24 @@ fn waited_for(class: &Class) -> String {
     reasons.iter().map(|(count, reason)| format!("{count} for {reason}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a virtual interface's messages are to be told: the program's layer tells nothing of them
-/// itself, which of Active Messages none does.
+/// Whether a layer above virtual interfaces tells of its messages itself.
+fn has_layer(process: &Process) -> bool {
+    !process.pairs.is_empty() || !process.calls.classes.is_empty()
+}
+
+/// Whether a virtual interface's messages are to be told.
 fn tells_messages(process: &Process, connection: &Connection) -> bool {
-    let is_layer = !process.pairs.is_empty() || process.calls.classes.keys().any(|class| !class.connection.starts_with("remote"));
-    !connection.is_pair && !is_layer && connection.messages.lines + connection.messages.longer != 0
+    !connection.is_pair && !has_layer(process) && connection.messages.lines + connection.messages.longer != 0
 }
 
 /// The connections of a process that have something to tell, by name.
-fn connections(process: &Process) -> Vec<(String, &Connection)> {
+pub(super) fn connections(process: &Process) -> Vec<(String, &Connection)> {
     let has_news = |connection: &&Connection| {
         tells_messages(process, connection) || !connection.classes.is_empty() || connection.received != 0 || !connection.broke.is_empty()
     };
     let pairs = process.pairs.iter().filter(|(_, pair)| has_news(pair)).map(|(number, pair)| (format!("queue pair {number:#x}"), pair));
     // Those of a process with queue pairs that post nothing carry their messages.
-    let is_layer = !process.pairs.is_empty() || process.calls.classes.keys().any(|class| !class.connection.starts_with("remote"));
-    let beneath = |connection: &Connection| is_layer && connection.classes.is_empty();
+    let beneath = |connection: &Connection| has_layer(process) && connection.classes.is_empty();
     let vis = process
         .vis
         .iter()

@@ -9,6 +9,7 @@ use bellwire_inspect::stat::answer::wait_class_ends;
 use bellwire_inspect::stat::{Link, Nic, Vi, Waits};
 
 use super::exposition::{Exposition, Family, Labels, Type};
+use crate::explain::sample::Requests;
 use crate::top::model::Snapshot;
 
 const fn counter(name: &'static str, help: &'static str) -> Family {
@@ -29,6 +30,23 @@ fn times(to: &mut Exposition, labels: &Labels<'_>, waits: &Waits) {
     if waits.waits != 0 {
         let counts = waits.wait_times.iter().enumerate().map(|(class, count)| (wait_class_ends(class).map(|ns| ns as f64 / 1e9), *count));
         to.histogram(labels, counts, waits.waited_us as f64 / 1e6);
+    }
+}
+
+fn size_of_class(of: &Requests) -> String {
+    of.size.map_or_else(String::new, |most| if most == u64::MAX { "+Inf".to_owned() } else { most.to_string() })
+}
+
+fn labels_of<'a>(pid: &'a str, size: &'a str, of: &'a Requests) -> [(&'static str, &'a str); 5] {
+    [("pid", pid), ("program", &of.program), ("connection", &of.connection), ("operation", &of.operation), ("bytes_max", size)]
+}
+
+/// The quantiles of the times of requests.
+fn requests(to: &mut Exposition, of: &Requests) {
+    let (pid, size) = (of.pid.to_string(), size_of_class(of));
+    for (quantile, ns) in [("0.5", of.p50_ns), ("0.99", of.p99_ns), ("1", of.most_ns)] {
+        let labels = [&labels_of(&pid, &size, of)[..], &[("quantile", quantile)]].concat();
+        to.sample(&labels, ns as f64 / 1e9);
     }
 }
 
@@ -152,6 +170,16 @@ pub fn text(seen: &Snapshot, with_vis: bool) -> String {
             to.sample(&[("pid", pid), ("nic", number), ("link", &link.link), ("why", &link.why)], other(&link.others, "ago_ms") / 1e3);
         }
     }
+    if !seen.requests.is_empty() {
+        to.family(&gauge("request_seconds", "Times of requests that were complete in a moment, by quantiles."));
+        for of in &seen.requests {
+            requests(&mut to, of);
+        }
+        to.family(&gauge("requests_seen", "Requests that these times are of."));
+        for of in &seen.requests {
+            to.sample(&labels_of(&of.pid.to_string(), &size_of_class(of), of), of.seen as f64);
+        }
+    }
     for (family, value) in OF_AGENTS {
         to.family(family);
         for row in &seen.agents {
@@ -181,7 +209,16 @@ mod tests {
         let nic =
             Nic { pid: 5, program: "a \"program\"".to_owned(), vis: vec![vi], links: vec![link("no \\ way")], lost: vec![link("gone")], ..Nic::default() };
         let row = NicRow { nic, rates: Default::default(), vi_rates: Vec::new(), cq_rates: Vec::new(), sleeps: 0.0 };
-        Snapshot { nics: vec![row], silent: vec!["x".to_owned()], ..Snapshot::default() }
+        let requests = Requests {
+            pid: 5,
+            connection: "queue pair 0x7".to_owned(),
+            operation: "SEND".to_owned(),
+            size: Some(64),
+            seen: 9,
+            p50_ns: 300,
+            ..Requests::default()
+        };
+        Snapshot { nics: vec![row], requests: vec![requests], silent: vec!["x".to_owned()], ..Snapshot::default() }
     }
 
     /// Each line is a comment or a sample of the family above; names are not used twice.
@@ -210,6 +247,8 @@ mod tests {
             "bellwire_vi_wait_duration_seconds_bucket{pid=\"5\",nic=\"0\",vi=\"0.1\",le=\"+Inf\"} 3",
             "bellwire_vi_wait_duration_seconds_sum{pid=\"5\",nic=\"0\",vi=\"0.1\"} 0.000002",
             "bellwire_link_resent_packets_total{pid=\"5\",nic=\"0\",link=\"1.1\"} 13",
+            "bellwire_request_seconds{pid=\"5\",program=\"\",connection=\"queue pair 0x7\",operation=\"SEND\",bytes_max=\"64\",quantile=\"0.5\"} 0.0000003",
+            "bellwire_requests_seen{pid=\"5\",program=\"\",connection=\"queue pair 0x7\",operation=\"SEND\",bytes_max=\"64\"} 9",
             "bellwire_lost_link_age_seconds{pid=\"5\",nic=\"0\",link=\"1.1\",why=\"gone\"} 0.5",
         ] {
             assert!(text.lines().any(|line| line == sample), "{sample} in\n{text}");

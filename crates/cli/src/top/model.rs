@@ -9,6 +9,8 @@ use bellwire_inspect::stat::answer::{WAIT_CLASSES, percentile};
 use bellwire_inspect::stat::{self, Nic, Vi, Waits};
 use serde::Serialize;
 
+use crate::explain::sample::{Requests, sample};
+
 /// The time that all answers of one look may take together.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
@@ -120,6 +122,8 @@ pub struct Snapshot {
     pub silent: Vec<String>,
     /// The host's agents that answered.
     pub agents: Vec<AgentRow>,
+    /// Requests that were seen in a moment, if they were asked for.
+    pub requests: Vec<Requests>,
     /// Seconds since the look before; 0 at the first.
     pub seconds: f64,
 }
@@ -142,9 +146,16 @@ pub struct AgentRow {
 pub struct Model {
     last: HashMap<(i32, u32), (Nic, Instant)>,
     agents: HashMap<String, (agent::Status, Instant)>,
+    /// Requests are sampled.
+    with_requests: bool,
 }
 
 impl Model {
+    /// One whose looks sample requests, or one whose looks do not.
+    pub fn new(with_requests: bool) -> Self {
+        Self { with_requests, ..Self::default() }
+    }
+
     /// Whether the last look saw no NIC.
     pub fn is_empty(&self) -> bool {
         self.last.is_empty()
@@ -173,6 +184,11 @@ impl Model {
             }
         }
         self.last = seen;
+        if self.with_requests {
+            let sampled = sample(pid);
+            snapshot.requests = sampled.requests;
+            snapshot.silent.extend(sampled.silent);
+        }
         // Of one process it is not wanted.
         if pid.is_none() {
             self.look_at_agents(&mut snapshot);

@@ -8,6 +8,8 @@ use bellwire_inspect::stat::{Cq, Link, Nic, Vi};
 
 use super::Sort;
 use super::model::{AgentRow, NicRow, Rates, Snapshot, WaitRates};
+use crate::explain::report::size;
+use crate::explain::sample::Requests;
 
 /// Counters that have a column or a place of their own, and those that describe rather than count.
 const SHOWN: [&str; 5] = ["direct", "posted_sends", "posted_receives", "dropped", "receiver_not_ready"];
@@ -35,6 +37,7 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
             lines.push(format!("    and {} more completion queues", row.nic.cqs_left_out));
         }
     }
+    lines.extend(request_lines(&snapshot.requests));
     for row in &snapshot.agents {
         lines.push(String::new());
         lines.extend(agent_lines(row));
@@ -57,7 +60,7 @@ pub fn table(snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> S
 /// One JSON object on one line.
 pub fn json(snapshot: &Snapshot, sort: Sort) -> String {
     let nics: Vec<&NicRow> = ordered(snapshot, sort).into_iter().map(|(row, _)| row).collect();
-    let value = serde_json::json!({ "format": 1, "seconds": snapshot.seconds, "nics": nics, "agents": snapshot.agents, "silent": snapshot.silent });
+    let value = serde_json::json!({ "format": 1, "seconds": snapshot.seconds, "nics": nics, "agents": snapshot.agents, "requests": snapshot.requests, "silent": snapshot.silent });
     value.to_string() + "\n"
 }
 
@@ -86,6 +89,28 @@ fn ordered(snapshot: &Snapshot, sort: Sort) -> Vec<(&NicRow, Vec<usize>)> {
         order
     };
     rows.into_iter().map(|row| (row, order(row))).collect()
+}
+
+/// The requests of a moment: how long they took.
+fn request_lines(requests: &[Requests]) -> Vec<String> {
+    if requests.is_empty() {
+        return Vec::new();
+    }
+    let heading =
+        format!("{:>10} {:<16} {:<44} {:<20} {:<11} {:>8} {:>9} {:>9} {:>9}", "process", "requests", "of", "operation", "size", "seen", "half", "99 %", "most");
+    let line = |of: &Requests| {
+        let sizes = of.size.map_or_else(|| "-".to_owned(), size);
+        let [half, most, longest] = [of.p50_ns, of.p99_ns, of.most_ns].map(time);
+        format!(
+            "{:>10} {:<16} {:<44} {:<20} {sizes:<11} {:>8} {half:>9} {most:>9} {longest:>9}",
+            of.pid,
+            of.program,
+            of.connection,
+            of.operation,
+            short(of.seen as f64)
+        )
+    };
+    [String::new(), heading].into_iter().chain(requests.iter().map(line)).collect()
 }
 
 /// The agent, and its users with most endpoints.
@@ -289,7 +314,7 @@ mod tests {
         };
         let slow = row(5, vec![vi("0.1", 10)], vec![rates(1.0)]);
         let busy = row(9, vec![vi("0.1", 10), vi("0.2", 4000)], vec![rates(100.0), rates(2.5e6)]);
-        Snapshot { nics: vec![slow, busy], silent: vec!["process 7".to_owned()], agents: vec![], seconds: 1.0 }
+        Snapshot { nics: vec![slow, busy], silent: vec!["process 7".to_owned()], seconds: 1.0, ..Snapshot::default() }
     }
 
     #[test]
@@ -304,6 +329,16 @@ mod tests {
         assert_eq!((lines.len(), lines[10].as_str()), (11, "    and 292 more users"));
         let text = table(&Snapshot { agents: vec![row], ..snapshot() }, Sort::Messages, None);
         assert!(text.contains("agent 10.0.0.5:7120"), "{text}");
+    }
+
+    #[test]
+    fn requests_have_their_times() {
+        let requests =
+            |size, p50_ns| Requests { pid: 9, connection: "queue pair 0x7".to_owned(), operation: "SEND".to_owned(), size, p50_ns, ..Requests::default() };
+        let text = table(&Snapshot { requests: vec![requests(Some(64), 310), requests(None, 2_500_000)], ..snapshot() }, Sort::Messages, None);
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("queue pair")).collect();
+        assert!(lines.len() == 2 && lines[0].contains("to 64 B") && lines[0].contains(" 310 ns") && lines[1].contains(" 2.50 ms"), "{text}");
+        assert!(!table(&snapshot(), Sort::Messages, None).contains("requests"));
     }
 
     #[test]

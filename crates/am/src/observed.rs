@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tracing a bundle notes which requests were sent, which are handled, and which handlers run,
+//! since its state's token was let go last. The token of a bundle that is traced is watched
+//! (`bellwire_memory::token`), so a bundle that is not traced has no code for it.
+//!
+//! Requests of a connection are numbered as they leave, and the peer says in each message how many
+//! it has handled, in order. So each request has a time of its own: from the event that has its
+//! number until one that has a higher number as handled.
+//!
+//! Of more than [`CONNECTIONS_EACH`] connections, so many are compared in turn.
+
+use crate::connection::{Connection, ConnectionId, Record, Role, State};
+use crate::core::{Core, place};
+use crate::endpoint::Endpoint;
+use crate::name::EndpointId;
+use crate::objects::{Bundle, Handler};
+use crate::status::Operation;
+use bellwire_memory::token::Watcher;
+use bellwire_trace::turns::Turns;
+use bellwire_trace::{Kind, here};
+use bellwire_via::handle::Slab;
+use std::sync::{Mutex, PoisonError};
+
+/// Connections compared each time.
+const CONNECTIONS_EACH: usize = 64;
+/// Requests of a connection that are told one by one; of more, the last ones.
+const REQUESTS_EACH: u32 = 64;
+/// Endpoints that are searched for a handler that runs.
+const ENDPOINTS_EACH: usize = 256;
+
+/// How far a connection was.
+#[derive(Clone, Copy)]
+struct Seen {
+    id: ConnectionId,
+    sent: u32,
+    acked: u32,
+}
+
+impl Seen {
+    const fn new(id: ConnectionId) -> Self {
+        Self { id, sent: 0, acked: 0 }
+    }
+}
+
+/// What was seen last.
+#[derive(Default)]
+pub(crate) struct Observed {
+    /// By the connections' places.
+    connections: Vec<Option<Seen>>,
+    turns: Turns,
+    /// The handler that ran: of which endpoint, and its number.
+    runs: Option<(EndpointId, u8)>,
+    /// The one that ran last.
+    ran: Option<(EndpointId, u8)>,
+}
+
+impl core::fmt::Debug for Observed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Observed").field("runs", &self.runs).finish_non_exhaustive()
+    }
+}
+
+/// The object of an event: the place of something of this bundle.
+fn object(raw: u32) -> u32 {
+    raw & 0x00ff_ffff
+}
+
+impl Observed {
+    /// Takes what has been so far as seen.
+    fn of(connections: &Slab<Connection>) -> Self {
+        let mut seen = Self::default();
+        seen.connections.resize(connections.places(), None);
+        for (at, to) in seen.connections.iter_mut().enumerate() {
+            let id = connections.handle_at(at);
+            *to = id.and_then(|id| connections.get(id).map(|c| Seen { id, sent: c.credits.sent(), acked: c.credits.acked() }));
+        }
+        seen
+    }
+
+    /// Notes what has become of requests.
+    fn requests(&mut self, connections: &Slab<Connection>) {
+        let all = connections.places();
+        self.connections.resize(all.max(self.connections.len()), None);
+        for at in self.turns.take(all, CONNECTIONS_EACH) {
+            let found = connections.handle_at(at).and_then(|id| Some((id, connections.get(id)?)));
+            let Some((id, connection)) = found else {
+                self.connections[at] = None;
+                continue;
+            };
+            let Role::Client { index } = connection.role else { continue };
+            let before = self.connections[at].filter(|seen| seen.id == id).unwrap_or(Seen::new(id));
+            let (sent, acked) = (connection.credits.sent(), connection.credits.acked());
+            if (before.sent, before.acked) == (sent, acked) {
+                continue;
+            }
+            self.connections[at] = Some(Seen { id, sent, acked });
+            for back in (1..=sent.wrapping_sub(before.sent).min(REQUESTS_EACH)).rev() {
+                let number = sent.wrapping_sub(back);
+                note_request(object(id.raw()), number, connection.record(number), connection.endpoint, index);
+            }
+            if acked != before.acked {
+                let kind = if matches!(connection.state, State::Dead(_)) { Kind::AmReturned } else { Kind::AmHandled };
+                here::note(kind, object(id.raw()), [acked.into(), connection.credits.outstanding().into()]);
+            }
+        }
+    }
+
+    /// Notes whether a handler runs.
+    fn handlers<H>(&mut self, is_running: bool, endpoints: &Slab<Endpoint<H>>) {
+        if is_running == self.runs.is_some() {
+            return;
+        }
+        if !is_running {
+            self.ran = self.runs.take();
+            return here::note(Kind::AmHandlerEnd, self.ran.map_or(0, |(id, _)| object(id.raw())), [0; 2]);
+        }
+        // Mostly the one that ran last.
+        let again = self.ran.filter(|(id, handler)| endpoints.get(place(*id)).is_some_and(|e| e.handlers.is_out(*handler)));
+        let search = || endpoints.iter().take(ENDPOINTS_EACH).find_map(|(id, e)| Some((EndpointId::from_raw(id.raw()), e.handlers.out()?)));
+        let (id, handler) = again.or_else(search).unwrap_or((EndpointId::from_raw(0), 0));
+        self.runs = Some((id, handler));
+        here::note(Kind::AmHandler, object(id.raw()), [handler.into(), 0]);
+    }
+}
+
+fn note_request(connection: u32, number: u32, record: Option<&Record>, endpoint: EndpointId, index: u32) {
+    let (operation, handler, bytes) = record.map_or((Operation::Request, 0, 0), |r| (r.operation, r.handler, r.length));
+    let more = [operation as u64, handler.into(), index.into(), object(endpoint.raw()).into()];
+    here::note_more(Kind::AmRequest, connection, [number.into(), bytes.into()], &more);
+}
+
+impl<H> Core<H> {
+    /// Sees the core before its token is let go.
+    fn trace(&mut self) {
+        let Some(observed) = &mut self.observed else { return };
+        observed.requests(&self.connections);
+        observed.handlers(self.running != 0, &self.endpoints);
+    }
+}
+
+impl Bundle {
+    /// Begins to be traced, or ends it, if the process has; not with the core held.
+    pub(crate) fn trace_as_wanted(&self) {
+        if here::is_on() == self.core().observed.is_some() {
+            return;
+        }
+        // One after another, so that what is watched is also noted.
+        static CHANGING: Mutex<()> = Mutex::new(());
+        let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = here::is_on();
+        let mut core = self.core();
+        core.observed = wanted.then(|| Box::new(Observed::of(&core.connections)));
+        drop(core);
+        self.core.watch(wanted.then_some(Watcher { entered: |_| {}, leaves: Core::<Handler>::trace }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bellwire_trace::kinds::Form;
+
+    /// The table of events has the words of these numbers.
+    #[test]
+    fn words_and_numbers() {
+        let fields = Kind::AmRequest.about().fields;
+        let Some(Form::Words(words)) = fields.iter().find(|field| field.name == "operation").map(|field| field.form) else { panic!("no words") };
+        for (operation, word) in [
+            (Operation::Request, "short"),
+            (Operation::RequestMedium, "medium"),
+            (Operation::RequestXfer, "bulk"),
+            (Operation::Reply, "short reply"),
+            (Operation::ReplyMedium, "medium reply"),
+            (Operation::ReplyXfer, "bulk reply"),
+            (Operation::Get, "get"),
+        ] {
+            assert_eq!(words[operation as usize], word);
+        }
+    }
+}
