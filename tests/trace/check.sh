@@ -56,17 +56,19 @@ for text in 'sent  vi' 'received  vi' 'connected' 'by shm'; do if [ "$(grep -c -
 timeout $patience "$bellwire" trace --format json -o am.json "$bellwire" run -n 3 ./all_to_all 200 >am.out 2>&1
 cat >numbered.py <<'EOT'
 import json, sys
-all = 0
-for process in json.load(open(sys.argv[1]))["processes"]:
-    events = sorted((e for t in process["threads"] for e in t["events"] if e.get("connection") is not None), key=lambda e: e["time_ns"])
-    for connection in {e["connection"] for e in events}:
-        of = [e for e in events if e["connection"] == connection]
-        numbers = [e["number"] for e in of if e["name"] == "request"]
-        assert numbers == list(range(len(numbers))), numbers
-        handled = [e["before"] for e in of if e["name"] == "handled"]
-        assert handled == sorted(handled) and (handled or [0])[-1] == len(numbers), (handled, len(numbers))
-        all += len(numbers)
-assert all >= 3 * 2 * 200, all
+of, all = {}, 0
+for thread in json.load(open(sys.argv[1]))["threads"]:
+    for event in thread["events"]:
+        if "connection" in event:
+            of.setdefault((thread["pid"], event["connection"]), []).append(event)
+for events in of.values():
+    events.sort(key=lambda event: event["t_ns"])
+    numbers = [event["number"] for event in events if event["event"] == "request"]
+    handled = [event["before"] for event in events if event["event"] == "handled"]
+    assert numbers == list(range(len(numbers))), numbers
+    assert handled == sorted(handled) and (handled or [0])[-1] == len(numbers), (handled, len(numbers))
+    all += len(numbers)
+assert all >= 3 * 3 * 200, all
 EOT
 if python3 numbered.py am.json 2>numbered.err; then ok; else bad "requests of Active Messages: $(tail -n 2 numbered.err am.out)"; fi
 

@@ -46,7 +46,7 @@ pub struct Followed {
 fn class(endpoint: u64, entry: u64, operation: u64, bytes: u64) -> Class {
     let Some(bellwire_trace::kinds::Form::Words(words)) = Kind::AmCall.about().fields.get(2).map(|field| field.form) else { return Class::default() };
     let operation = usize::try_from(operation).ok().and_then(|at| words.get(at)).unwrap_or(&"?");
-    Class { connection: format!("active messages: endpoint {endpoint} to entry {entry}"), operation: (*operation).to_owned(), most: Some(size_class(bytes)) }
+    Class { connection: format!("active messages: endpoint {endpoint:#x} to entry {entry}"), operation: (*operation).to_owned(), most: Some(size_class(bytes)) }
 }
 
 impl Followed {
@@ -156,7 +156,7 @@ mod tests {
         ]);
         let of = |operation: &str| classes.iter().find(|(class, _)| class.operation == operation).unwrap();
         let (short, long) = (of("short"), of("medium"));
-        assert_eq!(short.0.connection, "active messages: endpoint 5 to entry 3");
+        assert_eq!(short.0.connection, "active messages: endpoint 0x5 to entry 3");
         assert_eq!((short.1.count, short.1.calls.most(), short.1.calls.count()), (2, 6, 2));
         assert_eq!((short.1.completions.count(), short.1.completions.most()), (2, 40));
         assert_eq!(short.1.ways, BTreeMap::from([(Way::Line, 2)]));
