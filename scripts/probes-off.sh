@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What probes cost when nobody listens: the example crates/am/examples/cost.rs, which requests, polls and replies, is built with the probes and, by --cfg bellwire_unprobed, without them in the
-# source. With them, no code of a probe may be left, and a request with its reply may not execute more instructions than without, but for what the compiler does otherwise by chance: it weighs a
-# function with a mark in it as longer, though nothing of the mark is left, and lays out some branches and registers in another way.
+# This counts what probes cost when nobody listens: the example crates/am/examples/cost.rs, which
+# requests, polls and replies, is built with the probes and, by --cfg bellwire_unprobed, without
+# them in the source. With them, no code of a probe may be left, and a request with its reply may
+# not execute more instructions than without, but for what the compiler does otherwise by chance: it
+# weighs a function with a mark in it as longer, though nothing of the mark is left, and lays out
+# some branches and registers in another way.
 #
-# The flag is added by a wrapper behind cargo's back: flags that cargo knows of go into the names of all functions, whose order decides what the optimiser does first.
+# The flag is added by a wrapper behind cargo's back: flags that cargo knows of go into the names of
+# all functions, whose order decides what the optimiser does first.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 target=${CARGO_TARGET_DIR:-target}/probes-off

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// splitcc: clang's own driver, so that every option of cc is there, with what Split-C needs besides:
-// sources named .sc, the headers, the start-up code and the library.
+// splitcc: clang's own driver, so that every option of cc is there, with what Split-C needs
+// besides: sources named .sc, the headers, the start-up code and the library.
 #include "action.h"
 #include "printer.h"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What Split-C's operators mean, by the types of their operands. clang's parser calls clang's semantic analysis (Sema) for each expression that it has read; the linker puts us
-// in between (--wrap, see the Makefile), so that spread arithmetic and conversions are built while types and source are known.
+// The meaning of Split-C's operators, by the types of their operands. clang's parser calls clang's
+// semantic analysis (Sema) for each expression that it has read; the linker puts us in between
+// (--wrap, see the Makefile), so that spread arithmetic and conversions are built while types and
+// source are known.
 //
 //   S + i, S - i, S++, S += i    calls of __splitc_spread_add, for any spread S
 //   S - T, S < T                 by the order of the walk: processors first

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The owner of a region computes: it calls nothing while a peer writes, reads and changes its memory,
-// with manual progress as MPICH asks for. A region may be registered before its endpoint is enabled.
+// The owner of a region computes: it calls nothing while a peer writes, reads and changes its
+// memory, with manual progress as MPICH asks for. A region may be registered before its endpoint is
+// enabled.
 #include "common.h"
 #include <rdma/fi_atomic.h>
 

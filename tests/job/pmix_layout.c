@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What crates/job/src/pmix/abi.rs says of PMIx, compared with an installed header. */
+/* The layout of PMIx in crates/job/src/pmix/abi.rs is compared with an installed header. */
 #include <pmix.h>
 
 #include <stddef.h>

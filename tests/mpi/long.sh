@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What takes minutes with MPIs on the provider: hundreds of ranks on few processors, and mpi4py's own test-suite.
+# The tests that take minutes with MPIs on the provider: hundreds of ranks on few processors, and mpi4py's own test-suite.
 #   tests/mpi/long.sh PROVIDER OUT BELLWIRE      as check.sh
 set -u
 source "$(dirname "$0")/common.sh"
@@ -10,7 +10,8 @@ mpi4py=4.1.2
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 log_of() { sed 's/^/    /' "$out/log" | grep -a ' a rank, '; }
 
-# A connection of two ranks that talk takes up to 0.8 MiB of the host's memory: 128 ranks, each with each, 6.4 GiB.
+# A connection of two ranks that talk takes up to 0.8 MiB of the host's memory: 128 ranks, each with
+# each, 6.4 GiB.
 available=$(($(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo) >> 20))
 many() { # MPI: hundreds if there is room
     local ranks=128
@@ -18,7 +19,8 @@ many() { # MPI: hundreds if there is room
     "$1" "many: all well, $ranks ranks" "$ranks" "$out/many-$2" 3
 }
 
-# mpi4py's own tests, as its source has them, with its wheel. Tests left out are in mpi4py-MPI.skip, with the reason before it.
+# mpi4py's own tests, as its source has them, with its wheel. Tests left out are in mpi4py-MPI.skip,
+# with the reason before it.
 suite() { # MPI, ranks
     local source=$out/mpi4py-$mpi4py
     "$out/$1/bin/pip" install -q --disable-pip-version-check "mpi4py==$mpi4py" || return 1

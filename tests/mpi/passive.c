@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Passive targets: rank 0 owns a window and waits in a barrier, or computes; the others put and get,
-// and flush each operation. While rank 0 computes it calls nothing of MPI, until it sees in its own
-// memory that they are done: a network that needed its program for that would wait forever. In the
-// barrier it is also added to: MPICH may do that by messages, for which it has to be called.
+// Passive targets: rank 0 owns a window and waits in a barrier, or computes; the others put and
+// get, and flush each operation. While rank 0 computes it calls nothing of MPI, until it sees in
+// its own memory that they are done: a network that needed its program for that would wait forever.
+// In the barrier it is also added to: MPICH may do that by messages, for which it has to be called.
 //
 //   passive [TIMES]
 #include <mpi.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# This captures programs of libibverbs by `bellwire capture`, and reads the files by code of its own,
-# by tshark and by scapy.
+# This captures programs of libibverbs by `bellwire capture`, and reads the files by code of its
+# own, by tshark and by scapy.
 #
 #   tests/trace/capture.sh PREFIX OUT
 #

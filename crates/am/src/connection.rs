@@ -232,7 +232,7 @@ impl Connection {
         self.records = records;
     }
 
-    /// What is known of a request, unless its place is another's by now.
+    /// The record of a request, unless its place is another's by now.
     pub(crate) fn record(&self, number: u32) -> Option<&Record> {
         let is_there = self.credits.sent().wrapping_sub(number) as usize <= self.records.len();
         self.records.get(number as usize & self.records.len().wrapping_sub(1)).filter(|_| is_there)

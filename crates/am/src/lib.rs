@@ -19,7 +19,7 @@
 //! | `connection.rs` | credits and records of one connection |
 //! | `header.rs`, `payload.rs`, `delivery.rs` | messages as bytes, where they lie, as handlers get them |
 //! | `tables.rs` | handlers and entries of an endpoint, for each way to carry messages |
-//! | `observed.rs` | what a trace notes of a bundle |
+//! | `observed.rs`, `traced.rs` | what a trace notes of a bundle, and when |
 //! | `probe.rs` | where the time of a message goes, for those who ask; nothing otherwise |
 //!
 //! **Free of deadlock.** Handlers never wait: request handlers may only reply, reply handlers send
@@ -52,6 +52,7 @@ mod send;
 mod simulated;
 mod status;
 pub mod tables;
+mod traced;
 
 pub use bellwire_peer::Death;
 pub use device::{Device, OpenError};

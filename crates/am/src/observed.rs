@@ -10,16 +10,12 @@
 //! Of more than [`CONNECTIONS_EACH`] connections, so many are compared in turn.
 
 use crate::connection::{Connection, ConnectionId, Record, Role, State};
-use crate::core::{Core, place};
 use crate::endpoint::Endpoint;
 use crate::name::EndpointId;
-use crate::objects::{Bundle, Handler};
 use crate::status::Operation;
-use bellwire_memory::token::Watcher;
 use bellwire_trace::turns::Turns;
 use bellwire_trace::{Kind, here};
-use bellwire_via::handle::Slab;
-use std::sync::{Mutex, PoisonError};
+use bellwire_via::handle::{Handle, Slab};
 
 /// Connections compared each time.
 const CONNECTIONS_EACH: usize = 64;
@@ -42,7 +38,7 @@ impl Seen {
     }
 }
 
-/// What was seen last.
+/// The state that was seen last.
 #[derive(Default)]
 pub(crate) struct Observed {
     /// By the connections' places.
@@ -67,7 +63,7 @@ fn object(raw: u32) -> u32 {
 
 impl Observed {
     /// Takes what has been so far as seen.
-    fn of(connections: &Slab<Connection>) -> Self {
+    pub(crate) fn of(connections: &Slab<Connection>) -> Self {
         let mut seen = Self::default();
         seen.connections.resize(connections.places(), None);
         for (at, to) in seen.connections.iter_mut().enumerate() {
@@ -78,7 +74,7 @@ impl Observed {
     }
 
     /// Notes what has become of requests.
-    fn requests(&mut self, connections: &Slab<Connection>) {
+    pub(crate) fn requests(&mut self, connections: &Slab<Connection>) {
         let all = connections.places();
         self.connections.resize(all.max(self.connections.len()), None);
         for at in self.turns.take(all, CONNECTIONS_EACH) {
@@ -106,7 +102,7 @@ impl Observed {
     }
 
     /// Notes whether a handler runs.
-    fn handlers<H>(&mut self, is_running: bool, endpoints: &Slab<Endpoint<H>>) {
+    pub(crate) fn handlers<H>(&mut self, is_running: bool, endpoints: &Slab<Endpoint<H>>) {
         if is_running == self.runs.is_some() {
             return;
         }
@@ -115,7 +111,7 @@ impl Observed {
             return here::note(Kind::AmHandlerEnd, self.ran.map_or(0, |(id, _)| object(id.raw())), [0; 2]);
         }
         // Mostly the one that ran last.
-        let again = self.ran.filter(|(id, handler)| endpoints.get(place(*id)).is_some_and(|e| e.handlers.is_out(*handler)));
+        let again = self.ran.filter(|(id, handler)| endpoints.get(Handle::from_raw(id.raw())).is_some_and(|e| e.handlers.is_out(*handler)));
         let search = || endpoints.iter().take(ENDPOINTS_EACH).find_map(|(id, e)| Some((EndpointId::from_raw(id.raw()), e.handlers.out()?)));
         let (id, handler) = again.or_else(search).unwrap_or((EndpointId::from_raw(0), 0));
         self.runs = Some((id, handler));
@@ -127,32 +123,6 @@ fn note_request(connection: u32, number: u32, record: Option<&Record>, endpoint:
     let (operation, handler, bytes) = record.map_or((Operation::Request, 0, 0), |r| (r.operation, r.handler, r.length));
     let more = [operation as u64, handler.into(), index.into(), object(endpoint.raw()).into()];
     here::note_more(Kind::AmRequest, connection, [number.into(), bytes.into()], &more);
-}
-
-impl<H> Core<H> {
-    /// Sees the core before its token is let go.
-    fn trace(&mut self) {
-        let Some(observed) = &mut self.observed else { return };
-        observed.requests(&self.connections);
-        observed.handlers(self.running != 0, &self.endpoints);
-    }
-}
-
-impl Bundle {
-    /// Begins to be traced, or ends it, if the process has; not with the core held.
-    pub(crate) fn trace_as_wanted(&self) {
-        if here::is_on() == self.core().observed.is_some() {
-            return;
-        }
-        // One after another, so that what is watched is also noted.
-        static CHANGING: Mutex<()> = Mutex::new(());
-        let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = here::is_on();
-        let mut core = self.core();
-        core.observed = wanted.then(|| Box::new(Observed::of(&core.connections)));
-        drop(core);
-        self.core.watch(wanted.then_some(Watcher { entered: |_| {}, leaves: Core::<Handler>::trace }));
-    }
 }
 
 #[cfg(test)]

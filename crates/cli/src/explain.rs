@@ -3,6 +3,7 @@
 //! went, how long they took, and what would make them faster.
 
 mod calls;
+mod classes;
 mod follow;
 mod messages;
 pub mod report;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one seam between this interface and what carries its messages: Bellwire's own layer on the
 //! engine, or a mapping on the calls of libvipl (`bellwire-amvia`). Which one, the environment says
-//! when the library is initialised. Each call branches once; those of a process that is traced go on
-//! to note themselves (`traced.rs`).
+//! when the library is initialised. Each call branches once; those of a process that is traced go
+//! on to note themselves (`traced.rs`).
 
 use crate::traced::{self, Asked};
 use crate::types::{Came, EndpointName};
@@ -150,7 +150,7 @@ impl Carrier {
         if here::is_on() { Self::Traced(Box::new(self)) } else { self }
     }
 
-    /// What carries the messages.
+    /// The carrier of the messages.
     pub(crate) fn inside(&self) -> &Self {
         if let Self::Traced(inside) = self { inside } else { self }
     }

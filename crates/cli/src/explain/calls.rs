@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bellwire_trace::{Event, Kind};
 
+use super::classes::{Calls, Class};
 use super::messages;
-use super::times::Times;
 use super::ways::{Way, size_class};
 
 /// Requests and calls of a process that are followed at a time.
@@ -16,31 +16,6 @@ const FOLLOWED_MAX: usize = 1 << 16;
 const DEPTH_MAX: usize = 16;
 /// No room: the program is to ask again.
 const AGAIN: i64 = -11;
-
-/// Calls of one kind: to whom they went, and how large they were.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Class {
-    /// The connection.
-    pub connection: String,
-    pub operation: String,
-    /// The most bytes of the class; `None`: the call has none.
-    pub most: Option<u64>,
-}
-
-/// The calls of a class, and how they went.
-#[derive(Clone, Debug, Default)]
-pub struct Calls {
-    pub count: u64,
-    pub bytes: u64,
-    pub ways: BTreeMap<Way, u64>,
-    /// How long the calls took.
-    pub calls: Times,
-    /// From the call until the program has the completion, or the result.
-    pub completions: Times,
-    /// Calls that found no room, and were to be made again.
-    pub refused: u64,
-    pub failed: u64,
-}
 
 /// A call that a thread is in.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bellwire_trace::{Event, Kind};
 
-use super::calls::{Calls, Class};
+use super::classes::{Calls, Class};
 use super::ways::{Way, size_class};
 
 /// Requests of a connection that are followed at a time: no connection has more out.

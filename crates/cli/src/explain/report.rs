@@ -8,7 +8,7 @@ use bellwire_trace::Kind;
 use bellwire_trace::kinds::Form;
 use serde_json::{Value, json};
 
-use super::calls::{self, Calls};
+use super::classes::{self, Calls};
 use super::follow::{Class, Connection, Process, Processes};
 use super::times::Times;
 use super::ways::Way;
@@ -259,7 +259,7 @@ pub fn text(processes: &Processes) -> String {
 }
 
 /// The calls of layers above, by connections.
-fn write_calls(out: &mut String, classes: &BTreeMap<calls::Class, Calls>) {
+fn write_calls(out: &mut String, classes: &BTreeMap<classes::Class, Calls>) {
     let head = ["operation", "size", "calls", "bytes", "way", "half [us]", "99 %", "most", "call [us]", "99 %", "refused"].map(str::to_owned).to_vec();
     let mut rows = Vec::new();
     let mut all = classes.iter().peekable();
@@ -326,7 +326,7 @@ pub fn json(processes: &Processes) -> String {
             "waited_for": class.waited_for,
         })
     };
-    let of_calls = |(class, calls): (&calls::Class, &Calls)| {
+    let of_calls = |(class, calls): (&classes::Class, &Calls)| {
         let ways: serde_json::Map<String, Value> = calls.ways.iter().map(|(way, count)| (way.name().to_owned(), json!(count))).collect();
         json!({
             "connection": class.connection,

@@ -88,7 +88,7 @@ pub fn sample(pid: Option<i32>) -> Sample {
     sample
 }
 
-/// What is known of the requests of a process.
+/// The requests of a process, by their classes.
 fn requests(pid: u32, process: &Process) -> Vec<Requests> {
     let mut all: BTreeMap<(String, String, Option<u64>), &Times> = BTreeMap::new();
     for (name, connection) in connections(process) {
