@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The rules that classic VIPL programs lean on, one numbered group for each habit. Connection set-up is in connect.c, protection in protection.c. */
+/* The rules that classic VIPL programs lean on, one numbered group for each habit. Connection set-up
+   is in connect.c, protection in protection.c. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

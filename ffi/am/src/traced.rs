@@ -17,7 +17,7 @@ pub(crate) struct Asked {
 
 /// What a call came to.
 fn word(outcome: &Result<(), Error>) -> u64 {
-    u64::from(code(outcome.as_ref().map(|()| ()).map_err(Error::clone)).unsigned_abs())
+    u64::from(code(outcome.clone()).unsigned_abs())
 }
 
 impl Asked {
