@@ -17,7 +17,7 @@ pub(crate) struct Asked {
 
 /// What a call came to.
 fn word(outcome: &Result<(), Error>) -> u64 {
-    u64::from(code(outcome.clone()).unsigned_abs())
+    u64::from(code(*outcome).unsigned_abs())
 }
 
 impl Asked {
