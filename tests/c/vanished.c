@@ -35,13 +35,18 @@ typedef struct {
     void *moved;
 } Land;
 
+static unsigned char *next_land = (unsigned char *)0x100000000000;
+
 static void land_make(Land *land, End *end, Fate fate) {
     VIP_MEM_ATTRIBUTES rights = {0};
     memset(land, 0, sizeof *land);
     land->end = end;
     land->fd = fate == CUT_OFF ? memfd_create("cut off", 0) : -1;
     if (land->fd >= 0) CHECK(ftruncate(land->fd, LAND) == 0);
-    land->at = mmap(NULL, LAND, PROT_READ | PROT_WRITE, land->fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, land->fd, 0);
+    /* Far from where the kernel puts what the library maps, which may not come into the hole. */
+    int kind = land->fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    land->at = mmap(next_land, LAND, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE | kind, land->fd, 0);
+    next_land += 2 * LAND;
     if (land->at == MAP_FAILED) abort();
     memset(land->at, 3, LAND);
     rights.Ptag = end->tag;

@@ -144,6 +144,8 @@ readable again1.pcapng
 # ---- packets of NICs, of a program of VIPL and of one of verbs in a bad network by seed
 # A process that runs already: from when it is asked until Ctrl-C.
 attached() { # file, process, options: a capture of the process that ends by a signal when there is something
+    # Not one of an earlier run.
+    rm -f "$1"
     timeout $patience "$bellwire" capture -o "$1" --pid "$2" "${@:3}" >attached.log 2>&1 &
     local capturer=$!
     for _ in $(seq 600); do [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt 20000 ] && break; sleep 0.05; done

@@ -191,8 +191,14 @@ mod tests {
         assert_eq!(os(View::map(region.fd(), 0, 4096, Access::ReadWrite, At::Exactly(taken))), Errno::EXIST);
         assert_eq!(os(View::map(region.fd(), 0, 4096, Access::ReadWrite, At::Exactly(taken + 8))), Errno::INVAL);
         drop(view);
-        let view = View::map(region.fd(), 16, 100, Access::ReadWrite, At::Exactly(taken + 16)).unwrap();
-        assert_eq!(view.base().addr(), taken + 16);
+        // Another thread may map something there before this one does.
+        let free = || {
+            let somewhere = View::map(region.fd(), 0, 4096, Access::ReadWrite, At::Anywhere).unwrap().base().addr();
+            let there = View::map(region.fd(), 16, 100, Access::ReadWrite, At::Exactly(somewhere + 16));
+            there.ok().map(|view| (view.base().addr(), somewhere + 16))
+        };
+        let (there, wanted) = core::iter::repeat_with(free).take(100).flatten().next().unwrap();
+        assert_eq!(there, wanted);
         for (offset, len) in [(8192, 1), (1, 8192), (usize::MAX, 2), (2, usize::MAX)] {
             assert!(matches!(View::map(region.fd(), offset, len, Access::ReadWrite, At::Anywhere), Err(MemoryError::OutOfBounds { .. })));
         }
