@@ -5,14 +5,15 @@
 # them in the source. With them, no code of a probe may be left, and a request with its reply may
 # not execute more instructions than without, but for what the compiler does otherwise by chance: it
 # weighs a function with a mark in it as longer, though nothing of the mark is left, and lays out
-# some branches and registers in another way.
+# some branches and registers in another way. How much that is: #[inline(always)] at one function
+# (`run` in crates/am/src/poll.rs) has the program without probes execute 4 thousandths more.
 #
 # The flag is added by a wrapper behind cargo's back: flags that cargo knows of go into the names of
 # all functions, whose order decides what the optimiser does first.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 target=${CARGO_TARGET_DIR:-target}/probes-off
-most=3 # thousandths
+most=5 # thousandths
 command -v valgrind >/dev/null || { echo "SKIPPED: no valgrind, which counts instructions"; exit 0; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

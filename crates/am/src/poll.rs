@@ -81,7 +81,7 @@ impl Bundle {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     fn run<P: Probe<Stage>>(&self, mut core: Held<'_, Core<Handler>>, delivery: Box<Delivery>, handler: Handler) {
         core.running = thread_id();
         drop(core);
