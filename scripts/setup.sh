@@ -18,7 +18,7 @@ case $goal in
     # The peers that `bellwire perf --compare` measures beside us.
     perf) welcome="ucx-utils libfabric-bin mpich libmpich-dev openmpi-bin libopenmpi-dev" ;;
     # mdBook is below. Chromium looks at the pages in make test-long.
-    site) packages="$packages python3" welcome="chromium fonts-dejavu-core" ;;
+    site) packages="$packages python3 mandoc" welcome="chromium fonts-dejavu-core" ;;
     build) ;;
     *) usage ;;
 esac
@@ -52,7 +52,9 @@ if command -v dpkg-query >/dev/null 2>&1; then
     missing=$(lacking $packages) welcome=$(lacking $welcome)
 else
     welcome=
-    for c in cc c++ make pkg-config; do
+    wanted="cc c++ make pkg-config"
+    [ "$goal" != site ] || wanted="$wanted python3 mandoc"
+    for c in $wanted; do
         command -v "$c" >/dev/null 2>&1 || missing="$missing $c"
     done
 fi

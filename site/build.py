@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds the site (`make site`): the guide and the other pages of docs/ by mdBook, and rustdoc.
+"""Builds the site (`make site`): the guide, the manual and the other pages of docs/, and rustdoc.
 
-    site/build.py OUT [--mdbook PROGRAM] [--rustdoc FOLDER]
+    site/build.py OUT [--mdbook PROGRAM] [--mandoc PROGRAM] [--rustdoc FOLDER]
 
 OUT/html is the site; OUT/src what mdBook reads. The pages lie there as in the checkout, so that
 their links hold. The order of the guide is that of docs/guide/README.md; a page of the guide that
 is not in its table is an error, as is a link of the site that leads nowhere. Links to files that
-the site does not have (sources) become their text. Needs nothing but Python 3.9 and mdBook 0.5.
+the site does not have (sources) become their text. The pages of docs/man are those of manual.py.
+Needs nothing but Python 3.9, mdBook 0.5 and mandoc.
 """
 
 import argparse
@@ -20,6 +21,9 @@ import shutil
 import subprocess
 import sys
 import urllib.parse
+
+sys.dont_write_bytecode = True
+from manual import Manual  # noqa: E402
 
 SITE = pathlib.Path(__file__).resolve().parent
 ROOT = SITE.parent
@@ -50,9 +54,10 @@ def placed(page):
     return re.sub(r"README\.md$", "index.md", page)
 
 
-def summary(pages):
+def summary(pages, manual):
     lines = ["# Summary", "", "[Bellwire](index.md)", "", "# Guide", "", f"- [User guide]({GUIDE}/index.md)"]
     lines += [f"- [{name}]({GUIDE}/{file})" for name, file in guide_pages()]
+    lines += manual.summary()
     lines += ["", "# How it works", ""]
     lines += [f"- [{title(page)}]({page})" for page in pages if page not in PROJECT and page.count("/") < 2]
     for folder in ("docs/decisions", "docs/notes"):
@@ -63,8 +68,9 @@ def summary(pages):
     return "\n".join(lines) + "\n"
 
 
-def relinked(text, page, pages):
+def relinked(text, page, pages, manual):
     """Links that the site can follow; the others become their text."""
+    up = "../" * page.count("/")
 
     def one(match):
         words, target = match.groups()
@@ -76,16 +82,19 @@ def relinked(text, page, pages):
             sys.exit(f"site: {page}: there is no {target}")
         name = full.resolve().relative_to(ROOT).as_posix()
         if name == "README.md":
-            return f"[{words}]({'../' * page.count('/')}index.md)"
+            return f"[{words}]({up}index.md)"
         if name in pages:
             return f"[{words}]({placed(path)}{'#' + fragment if fragment else ''})"
         return match.group(0) if full.suffix in (".svg", ".png") else words
 
+    def prose(piece):
+        return manual.linked(LINK.sub(one, piece), up)
+
     parts, end = [], 0
     for fence in FENCE.finditer(text):
-        parts += [LINK.sub(one, text[end : fence.start()]), fence.group(0)]
+        parts += [prose(text[end : fence.start()]), fence.group(0)]
         end = fence.end()
-    return "".join(parts) + LINK.sub(one, text[end:])
+    return "".join(parts) + prose(text[end:])
 
 
 def picture():
@@ -131,19 +140,20 @@ def recording():
     )
 
 
-def fill(out, pages, rust):
+def fill(out, pages, rust, manual):
     source = out / "src"
     shutil.rmtree(source, ignore_errors=True)
     for page in pages:
         to = source / placed(page)
         to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(relinked((ROOT / page).read_text(), page, pages))
+        to.write_text(relinked((ROOT / page).read_text(), page, pages, manual))
     # One folder above that of its source.
-    first = relinked((SITE / "index.md").read_text(), "site/index.md", pages).replace("](../", "](")
+    first = relinked((SITE / "index.md").read_text(), "site/index.md", pages, manual).replace("](../", "](")
     for word, made in {"picture": picture(), "figure": figure(), "recording": recording(), "rust": rust}.items():
         first = first.replace("{{" + word + "}}", made)
     (source / "index.md").write_text(first)
-    (source / "SUMMARY.md").write_text(summary(pages))
+    (source / "SUMMARY.md").write_text(summary(pages, manual))
+    manual.fill(source)
     for image in list(ROOT.glob("docs/**/*.svg")) + list(ROOT.glob("docs/**/*.png")):
         to = source / image.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -214,13 +224,15 @@ def main():
     parser = argparse.ArgumentParser(description="Builds the site.")
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--mdbook", default="mdbook", help="the program (default: %(default)s)")
+    parser.add_argument("--mandoc", default="mandoc", help="the program (default: %(default)s); nothing: no manual pages")
     parser.add_argument("--rustdoc", type=pathlib.Path, help="the folder that cargo doc has made")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     pages = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))
     pages = [page for page in pages if page != "docs/README.md"] + BESIDE
-    fill(out, pages, "[Rust](rust/bellwire_via/index.html)" if arguments.rustdoc else "Rust")
+    manual = Manual(ROOT, arguments.mandoc)
+    fill(out, pages, "[Rust](rust/bellwire_via/index.html)" if arguments.rustdoc else "Rust", manual)
     shutil.rmtree(out / "html", ignore_errors=True)
     subprocess.run([arguments.mdbook, "build", str(out)], check=True)
     if arguments.rustdoc:
