@@ -13,11 +13,10 @@ for tool in dpkg-buildpackage dh lintian; do
 done
 [ -z "${BUILD:-}" ] || BUILD=$(realpath "$BUILD")
 export BUILD=${BUILD:-}
-. packaging/release.sh
-# The paths of a build are in debug information, so it is always the same one.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/bellwire
+. packaging/release.sh
 mkdir "$tree"
 git archive HEAD | tar x -C "$tree"
 cp -r "$root/packaging/debian" "$tree/debian"

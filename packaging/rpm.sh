@@ -11,9 +11,10 @@ out=$(realpath "$1")
 command -v rpmbuild >/dev/null || { echo "SKIPPED: no rpmbuild (rpm, or rpm-build)"; exit 0; }
 [ -z "${BUILD:-}" ] || BUILD=$(realpath "$BUILD")
 export BUILD=${BUILD:-}
-. packaging/release.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+tree=$work/BUILD
+. packaging/release.sh
 mkdir "$work/SOURCES"
 git archive --prefix="bellwire-$version/" -o "$work/SOURCES/bellwire-$version.tar.gz" HEAD
 # On a system of other packages, RPM knows nothing of its compilers.

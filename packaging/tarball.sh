@@ -18,5 +18,5 @@ mv "$work/$name/files/usr/local" "$work/$name/tree"
 rm -r "$work/$name/files"
 find "$work/$name/tree" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} +
 cp packaging/tarball/install.sh README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$work/$name/"
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$work" -c "$name" | gzip -n >"$out/$name.tar.gz"
+tar --sort=name --mode=u+rw,go+r-w,a+X --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$work" -c "$name" | gzip -n >"$out/$name.tar.gz"
 (cd "$out" && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256" && cat "$name.tar.gz.sha256")
