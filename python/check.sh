@@ -51,10 +51,10 @@ END
 native=$("$out/venv/bin/python" -c 'import bellwire; print(bellwire.prefix())')
 check "a C program is compiled against it" sh -c "cc '$out/version.c' -o '$out/version' \$(PKG_CONFIG_PATH='$native/lib/pkgconfig' pkg-config --cflags --libs vipl bellwire-am)"
 check "and runs" env LD_LIBRARY_PATH="$native/lib" "$out/version"
-# The programs of the guide.
+# The programs of the guide, and of the wheel's page.
 awk -v out="$out" '/^```python/ { n++; file = out "/guide" n ".py"; job = $0 ~ /job:/ ? substr($0, index($0, "job:") + 4) : 0; print file, job; inside = 1; next }
-    /^```$/ { if (inside) close(file); inside = 0 } inside { print > file }' "$here/docs/guide/python.md" >"$out/programs"
-[ "$(wc -l <"$out/programs")" -ge 3 ] || { echo "FAILED: no programs in the guide"; failed=$((failed + 1)); }
+    /^```$/ { if (inside) close(file); inside = 0 } inside { print > file }' "$here/docs/guide/python.md" "$here/python/README.md" >"$out/programs"
+[ "$(wc -l <"$out/programs")" -ge 4 ] || { echo "FAILED: no programs in the guide"; failed=$((failed + 1)); }
 while read -r file job; do
     if [ "$job" = 0 ]; then check "$(basename "$file") of the guide" "$out/venv/bin/python" "$file"
     else check "$(basename "$file") of the guide" "$out/venv/bin/bellwire" run -n "$job" "$out/venv/bin/python" "$file"; fi </dev/null

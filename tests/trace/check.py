@@ -20,6 +20,7 @@
 import collections
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -297,6 +298,10 @@ def slices(path, name, least):
     # The engine's steps beneath a call have it as their parent.
     (row,) = ask(f"select count(*) as n from slice step join slice call on step.parent_id = call.id where call.name = '{name}' and step.category != 'calls'")
     assert row["n"] > 0 or name.startswith("gas"), row
+    # The guide's query.
+    with open(os.path.join(HERE, "../../docs/guide/tracing.md")) as file:
+        (query,) = re.findall(r"^```sql\n(.*?)^```", file.read(), flags=re.M | re.S)
+    assert name in [row["name"] for row in ask(query)], query
 
 
 if __name__ == "__main__":
