@@ -38,6 +38,7 @@ certain format cargo fmt --all --check
 certain tidy      cargo run -q --locked -p xtask -- tidy
 certain links     cargo run -q --locked -p xtask -- links
 certain man       scripts/check-man.sh
+certain blocks    scripts/blocks.py check
 certain deny scripts/deny.sh
 certain parts  scripts/check-parts.sh
 lints_and_docs() {
@@ -138,6 +139,7 @@ hosts_gas() { # [long]
 }
 lane_hosts() {
     part hosts     scripts/hosts.sh "$target/examples-c" "$target/installed/lib"
+    part hosts-pages scripts/hosts-pages.sh "$target/examples-c" "$target/installed" "$target/examples-sisci"
     part hosts-keys tests/keys/check.sh "$target/examples-c" "$target/installed/lib" "$target/release/bellwire"
     part hosts-am  scripts/hosts-am.sh "$target/examples-am" "$target/installed/lib"
     split_part hosts-gas hosts_gas
@@ -196,8 +198,10 @@ if [ "$mode" = long ]; then
     part tarball-installed packaging/check-tarball.sh "$target/tarball" "$target/tarball-logs"
     part ci-long   env PACKAGES="$target/deb" ROOTS="$target/roots" ci/tests/check.sh "$target/installed" "$target/tests-ci" bookworm trixie noble
     part site-long site/check.sh "$target/site" "$target/installed" "$target/tarball"
+    part reproduce packaging/reproduce.sh "$target/reproduce"
     certain published scripts/crates.sh verify
     part ci-source ci/setup.sh --from source --devices 2 --prefix "$target/ci-source"
+    part guide-long env TARGET_DIR="$target" scripts/guide.sh long
     part trace-long tests/trace/check.sh "$target/installed" "$target/tests-trace" long
     part stacks-long tests/stacks/check.sh "$target/installed" "$target/tests-stacks" long
     part crates    tests/stacks/crates.sh "$target/installed" "$target/tests-stacks"
