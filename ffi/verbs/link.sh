@@ -75,4 +75,11 @@ map "$work/names-here" >"$work/replace.map"
 } >"$work/unused.c"
 # shellcheck disable=SC2086
 ${CC:-cc} -w -O2 -fPIC -c "$work/unused.c" -o "$work/unused.o"
-link libibverbs.so.1 "$out/bellwire-verbs/libibverbs.so.1" "$work/unused.o" "$work/replace.map" -Wl,-rpath,'$ORIGIN/..' -Wl,--enable-new-dtags -Wl,--filter=libbellwire-verbs.so -Wl,--no-as-needed -lc -Wl,--as-needed
+# Zig's linker makes no filters, and binutils for another machine have no C library: one without
+# anything in it gives its name.
+${CC:-cc} -c -x c /dev/null -o "$work/empty.o"
+${LD:-ld} -shared -soname libc.so.6 -o "$work/libc.so" "$work/empty.o"
+# shellcheck disable=SC2016 # the loader's word
+${LD:-ld} -shared -o "$out/bellwire-verbs/libibverbs.so.1.new" -soname libibverbs.so.1 --version-script="$work/replace.map" --filter=libbellwire-verbs.so \
+    -rpath '$ORIGIN/..' --enable-new-dtags --build-id --hash-style=gnu -z defs -z relro -z now -z nodelete "$work/unused.o" --no-as-needed "$work/libc.so"
+mv "$out/bellwire-verbs/libibverbs.so.1.new" "$out/bellwire-verbs/libibverbs.so.1"
