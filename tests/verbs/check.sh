@@ -109,10 +109,12 @@ BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/older"
 
 # ---- faults on purpose: the program sees each; the same seed, the same story
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/faults" "$here/faults.c" -libverbs; then ok; else bad faults.c; fi
-trace() { # file, seed
-    BELLWIRE_FAULTS=rnr=0.2:5,unanswered=0.03,denied=0.1,qp=0.03,seed=$2 LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" trace >"$out/$1" 2>&1
+trace() { # file, seed, trace or slowly
+    BELLWIRE_FAULTS=rnr=0.2:5,unanswered=0.03,denied=0.1,qp=0.03,seed=$2 LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" "${3:-trace}" >"$out/$1" 2>&1
 }
 if trace trace-1 7 && trace trace-2 7 && trace trace-3 8 && cmp -s "$out/trace-1" "$out/trace-2" && ! cmp -s "$out/trace-1" "$out/trace-3"; then ok; else bad "faults trace: $(tail -n 1 "$out/trace-1")"; fi
+# Requests that are flushed have their fates too, whether or not they would have left in time.
+if trace trace-4 7 slowly && cmp -s "$out/trace-1" "$out/trace-4"; then ok; else bad "faults trace, one by one: $(diff "$out/trace-1" "$out/trace-4" | head -n 2 | tr '\n' ' ')"; fi
 for what in 'RNR retry' 'transport retry' 'remote access error' 'Flushed' 'at the sender: local work queue catastrophic' 'at the receiver: local access violation' success; do
     if grep -q "$what" "$out/trace-1"; then ok; else bad "faults trace: no $what"; fi
 done

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Faults on purpose (BELLWIRE_FAULTS) as a program sees them. Two devices of one process:
      trace    requests of all kinds, what becomes of each, and the events of both: the same for the same seed
+     slowly   the same, but each is posted when the one before has ended
      port     the port goes down and up, as port=300ms..700ms says
      death    a process ends itself; prints how many of its messages came */
 #include "sides.h"
@@ -29,7 +30,7 @@ static const char *state(struct side *s)
     return a.qp_state == IBV_QPS_RTS ? "works" : a.qp_state == IBV_QPS_ERR ? "failed" : "?";
 }
 
-static void trace(struct side *a, struct side *b)
+static void trace(struct side *a, struct side *b, int slowly)
 {
     static const enum ibv_wr_opcode kinds[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
     quiet(a->context);
@@ -39,17 +40,20 @@ static void trace(struct side *a, struct side *b)
     connect_so(a, b, 14, 1, 3);
     for (int i = 0; i < 120; i++) {
         int failed = 0, several = 1 + i % 3;
-        for (int k = 0; k < several; k++) {
+        for (int at = 0; at < 2 * several; at++) {
+            /* All are posted, then all end; or each ends at once. */
+            int k = slowly ? at / 2 : at % several;
+            if (slowly ? at % 2 : at >= several) {
+                struct ibv_wc wc = next(a);
+                MUST(wc.wr_id == (uint64_t)k);
+                printf("%d.%d: %s\n", i, k, ibv_wc_status_str(wc.status));
+                failed |= wc.status != IBV_WC_SUCCESS;
+                continue;
+            }
             enum ibv_wr_opcode kind = kinds[(i + k) % 4];
             if (kind == IBV_WR_SEND)
                 MUST(!receive(b, 8, 9));
             MUST(!post(a, kind, 8, a->mr->lkey, (uintptr_t)b->memory + 64, b->mr->rkey, (uint64_t)k));
-        }
-        for (int k = 0; k < several; k++) {
-            struct ibv_wc wc = next(a);
-            MUST(wc.wr_id == (uint64_t)k);
-            printf("%d.%d: %s\n", i, k, ibv_wc_status_str(wc.status));
-            failed |= wc.status != IBV_WC_SUCCESS;
         }
         struct ibv_wc wc;
         if (failed) {
@@ -160,8 +164,8 @@ int main(int argc, char **argv)
     struct side a, b;
     open_side(&a, device());
     open_side(&b, device());
-    if (!strcmp(argv[1], "trace"))
-        trace(&a, &b);
+    if (!strcmp(argv[1], "trace") || !strcmp(argv[1], "slowly"))
+        trace(&a, &b, !strcmp(argv[1], "slowly"));
     else if (!strcmp(argv[1], "port"))
         ports(&a, &b);
     else

@@ -89,6 +89,7 @@ impl Core {
     /// Everything in the send queue ends undone.
     pub(crate) fn flush_sends(&mut self, number: u32) {
         self.end_done(number);
+        self.judge(number, usize::MAX);
         while self.qp(number).is_some_and(|q| !q.sends.is_empty()) {
             self.end_first(number, WcStatus::Flushed);
         }

@@ -28,11 +28,23 @@ pub(crate) struct Struck {
 /// The decisions about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judged {
-    pub is_judged: bool,
-    /// Nobody will answer.
-    pub is_lost: bool,
+    pub verdict: Verdict,
     /// So often it still finds no receive.
     pub unready: u16,
+}
+
+/// What becomes of a request when those before it have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is not judged yet.
+    #[default]
+    None,
+    /// It leaves.
+    Leaves,
+    /// Nobody will answer.
+    Lost,
+    /// The queue pair fails.
+    Breaks,
 }
 
 fn text(gid: &Gid) -> String {

@@ -190,6 +190,7 @@ impl Core {
                     self.enter_error(engine, number);
                 } else {
                     self.withdraw_grants(engine, number);
+                    self.judge(number, usize::MAX);
                     self.forget_completions(number);
                     self.qp(number).ok_or(Error::Invalid)?.reset();
                 }

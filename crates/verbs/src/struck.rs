@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Faults on purpose (`BELLWIRE_FAULTS`), at this layer: the plan is asked for the fault of a
-//! request when it is about to leave, once, in the order of its queue pair. So a program that posts
-//! the same requests under the same seed meets the same faults, on any wire, whatever the time.
+//! request when it is about to leave, once, in the order of its queue pair; of one that is never to
+//! leave, since its queue pair has failed, when it ends. So a program that posts the same requests
+//! under the same seed meets the same faults, on any wire, whatever the time.
 //! Faults take the way of real ones: a message that is to find no receive asks the peer to refuse
 //! it so, an access that is to be denied has an invalid key, silence lasts as long as the queue
 //! pair is patient.
@@ -9,10 +10,10 @@
 //! While the port is down nothing leaves and nothing is taken.
 
 use crate::core::{AsyncEvent, Core};
-use crate::fates::Struck;
-use crate::qp::{Qp, Usual};
+use crate::fates::{Struck, Verdict};
+use crate::qp::{Destination, Qp, Usual};
 use crate::reason::Reason;
-use crate::types::{Access, AsyncKind, Opcode, QpState, WcStatus};
+use crate::types::{Access, AsyncKind, Gid, Opcode, QpState, WcStatus};
 use bellwire_faults::Fate;
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, Instant, MemAttributes, MemHandle};
@@ -56,6 +57,7 @@ impl Core {
         if is_down && !is_reliable {
             // As on a wire without a light: it is gone, and nobody says so.
             qp.part = 0;
+            self.judge(number, 1);
             self.end_first(number, WcStatus::Success);
             return Way::Ended;
         }
@@ -65,32 +67,49 @@ impl Core {
         }
         let Some(struck) = &mut self.struck else { return Way::Free };
         let Some(send) = qp.sends.get_mut(qp.left).filter(|_| qp.part == 0) else { return Way::Free };
-        if !core::mem::replace(&mut send.judged.is_judged, true) {
-            let to = send.to.map_or(qp.attributes.gid, |to| to.gid).unwrap_or(own);
-            let link = struck.link(to);
+        if send.judged.verdict == Verdict::None {
+            send.judged.verdict = Verdict::Leaves;
+            let link = struck.link(receiver(send.to, qp.attributes.gid, own));
             let Some(fates) = &mut qp.fates else { return Way::Free };
             match fates.judge(&link, Instant(now.saturating_sub(struck.opened))) {
                 Fate::Unready(times) if is_reliable && takes_receive(send.opcode) => send.judged.unready = times,
                 Fate::Denied if is_reliable && send.length != 0 && !matches!(send.opcode, Opcode::Send | Opcode::SendImm) => send.key = 0,
-                Fate::Unanswered if is_reliable => send.judged.is_lost = true,
-                Fate::Broken => {
-                    qp.reason = Reason::Fault;
-                    self.event(number, AsyncKind::QpFatal);
-                    self.enter_error(engine, number);
-                    return Way::Closed;
-                }
+                Fate::Unanswered if is_reliable => send.judged.verdict = Verdict::Lost,
+                Fate::Broken => send.judged.verdict = Verdict::Breaks,
                 Fate::Death => (struck.die)(),
                 _ => {}
             }
         }
-        match send.judged.is_lost {
-            false => Way::Free,
+        match send.judged.verdict {
+            Verdict::None | Verdict::Leaves => return Way::Free,
             // Requests before it end first.
-            true if qp.left != 0 => Way::Closed,
-            true => {
-                self.fall_silent(number, now, Reason::Fault);
-                Way::Closed
+            _ if qp.left != 0 && is_reliable => {}
+            Verdict::Lost => self.fall_silent(number, now, Reason::Fault),
+            Verdict::Breaks => {
+                qp.reason = Reason::Fault;
+                self.event(number, AsyncKind::QpFatal);
+                self.enter_error(engine, number);
             }
+        }
+        Way::Closed
+    }
+
+    /// Has the first `most` requests of a queue pair judged that are not yet, and are not to leave:
+    /// how many had left before it failed is a matter of time.
+    #[cold]
+    pub(crate) fn judge(&mut self, number: u32, most: usize) {
+        let (now, own) = (self.time(), self.name.gid);
+        let Some(struck) = &mut self.struck else { return };
+        let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return };
+        let Some(fates) = &mut qp.fates else { return };
+        for at in 0..qp.sends.len().min(most) {
+            let send = &mut qp.sends[at];
+            if send.judged.verdict != Verdict::None {
+                continue;
+            }
+            send.judged.verdict = Verdict::Leaves;
+            let link = struck.link(receiver(send.to, qp.attributes.gid, own));
+            let _ = fates.judge(&link, Instant(now.saturating_sub(struck.opened)));
         }
     }
 
@@ -157,6 +176,11 @@ impl Core {
             }
         }
     }
+}
+
+/// Where a request goes.
+fn receiver(of_datagram: Option<Destination>, of_pair: Option<Gid>, own: Gid) -> Gid {
+    of_datagram.map_or(of_pair, |to| to.gid).unwrap_or(own)
 }
 
 fn takes_receive(opcode: Opcode) -> bool {

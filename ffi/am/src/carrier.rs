@@ -27,7 +27,9 @@ pub(crate) enum Carrier {
 pub(crate) enum Message<'a, 'm> {
     Native(&'a mut bellwire_am::Message<'m>),
     Vi(&'a mut amvia::Message<'m>),
-    Traced(Box<Message<'a, 'm>>),
+    /// Of bundles that are traced.
+    NativeTraced(&'a mut bellwire_am::Message<'m>),
+    ViTraced(&'a mut amvia::Message<'m>),
 }
 
 /// A handler of a bundle that is traced.
@@ -44,6 +46,16 @@ macro_rules! each {
     };
 }
 pub(crate) use each;
+
+/// Makes the same call of whichever message it is.
+macro_rules! of_either {
+    ($self:expr, $one:ident => $call:expr) => {
+        match $self {
+            Self::Native($one) | Self::NativeTraced($one) => $call,
+            Self::Vi($one) | Self::ViTraced($one) => $call,
+        }
+    };
+}
 
 /// The message that came back, out of either layer's; `$why` is its reason for people.
 macro_rules! came {
@@ -70,33 +82,28 @@ type Data = (*const u8, usize);
 impl Message<'_, '_> {
     #[inline]
     pub(crate) fn args(&self) -> &[i32] {
-        each!(Self | Traced, self, m => m.args())
+        of_either!(self, m => m.args())
     }
 
     #[inline]
     pub(crate) fn payload(&self) -> Data {
         match self {
-            Self::Native(m) => (m.payload().as_ptr(), m.payload().len()),
-            Self::Vi(m) => m.payload(),
-            Self::Traced(m) => m.payload(),
+            Self::Native(m) | Self::NativeTraced(m) => (m.payload().as_ptr(), m.payload().len()),
+            Self::Vi(m) | Self::ViTraced(m) => m.payload(),
         }
     }
 
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        each!(Self | Traced, self, m => m.is_short())
+        of_either!(self, m => m.is_short())
     }
 
     pub(crate) fn source(&self) -> NameBytes {
-        match self {
-            Self::Native(m) => m.source().to_bytes(),
-            Self::Vi(m) => m.source().to_bytes(),
-            Self::Traced(m) => m.source(),
-        }
+        of_either!(self, m => m.source().to_bytes())
     }
 
     pub(crate) fn tag(&self) -> u64 {
-        each!(Self | Traced, self, m => m.tag())
+        of_either!(self, m => m.tag())
     }
 
     #[inline]
@@ -104,7 +111,8 @@ impl Message<'_, '_> {
         match self {
             Self::Native(m) => m.reply(handler, args),
             Self::Vi(m) => m.reply(handler, args),
-            Self::Traced(m) => traced::reply(Operation::Reply, handler, 0, || m.reply(handler, args)),
+            Self::NativeTraced(m) => traced::reply(Operation::Reply, handler, 0, || m.reply(handler, args)),
+            Self::ViTraced(m) => traced::reply(Operation::Reply, handler, 0, || m.reply(handler, args)),
         }
     }
 
@@ -118,7 +126,9 @@ impl Message<'_, '_> {
             // SAFETY: the caller's.
             Self::Vi(m) => unsafe { m.reply_medium_of_program(handler, data, args) },
             // SAFETY: the caller's.
-            Self::Traced(m) => traced::reply(Operation::ReplyMedium, handler, data.1, || unsafe { m.reply_medium(handler, data, args) }),
+            Self::NativeTraced(m) => traced::reply(Operation::ReplyMedium, handler, data.1, || unsafe { m.reply_medium_of_program(handler, data, args) }),
+            // SAFETY: the caller's.
+            Self::ViTraced(m) => traced::reply(Operation::ReplyMedium, handler, data.1, || unsafe { m.reply_medium_of_program(handler, data, args) }),
         }
     }
 
@@ -131,7 +141,9 @@ impl Message<'_, '_> {
             // SAFETY: the caller's.
             Self::Vi(m) => unsafe { m.reply_bulk_of_program(handler, offset, data, args) },
             // SAFETY: the caller's.
-            Self::Traced(m) => traced::reply(Operation::ReplyXfer, handler, data.1, || unsafe { m.reply_bulk(handler, offset, data, args) }),
+            Self::NativeTraced(m) => traced::reply(Operation::ReplyXfer, handler, data.1, || unsafe { m.reply_bulk_of_program(handler, offset, data, args) }),
+            // SAFETY: the caller's.
+            Self::ViTraced(m) => traced::reply(Operation::ReplyXfer, handler, data.1, || unsafe { m.reply_bulk_of_program(handler, offset, data, args) }),
         }
     }
 }
@@ -204,7 +216,7 @@ impl Carrier {
         match self {
             Self::Native(b) => b.poll(),
             Self::Vi(b) => b.poll(),
-            Self::Traced(b) => b.poll().inspect(traced::polled),
+            Self::Traced(b) => traced::poll(b),
         }
     }
 
@@ -367,9 +379,9 @@ impl Carrier {
     /// The same, noted: handlers are told apart no more, so that they have one type.
     fn set_traced_handler(&self, endpoint: EndpointId, index: u8, mut handler: OnTraced) -> Result<(), Error> {
         match self {
-            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Traced(Box::new(Message::Native(m))))),
+            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::NativeTraced(m))),
             Self::Vi(b) => {
-                let run = move |m: &mut amvia::Message<'_>| traced::handler(endpoint, index, || handler(Message::Traced(Box::new(Message::Vi(m)))));
+                let run = move |m: &mut amvia::Message<'_>| traced::handler(endpoint, index, || handler(Message::ViTraced(m)));
                 b.set_handler(endpoint, index, run)
             }
             Self::Traced(b) => b.set_traced_handler(endpoint, index, handler),
@@ -378,8 +390,8 @@ impl Carrier {
 
     fn set_traced_handler_any(&self, endpoint: EndpointId, mut handler: OnTraced) -> Result<u8, Error> {
         match self {
-            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Traced(Box::new(Message::Native(m))))),
-            Self::Vi(b) => b.set_handler_any(endpoint, move |m| traced::handler(endpoint, 0, || handler(Message::Traced(Box::new(Message::Vi(m)))))),
+            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::NativeTraced(m))),
+            Self::Vi(b) => b.set_handler_any(endpoint, move |m| traced::handler(endpoint, 0, || handler(Message::ViTraced(m)))),
             Self::Traced(b) => b.set_traced_handler_any(endpoint, handler),
         }
     }

@@ -2,6 +2,7 @@
 //! The calls of a process that is traced, noted. Whether it is, is asked when a bundle is made
 //! ([`Carrier::Traced`](crate::carrier::Carrier)); calls on other bundles know nothing of it.
 
+use crate::carrier::Carrier;
 use crate::types::code;
 use bellwire_am::{EndpointId, Error, Operation};
 use bellwire_trace::{Kind, here};
@@ -43,12 +44,15 @@ pub(crate) fn reply(operation: Operation, handler: u8, bytes: usize, call: impl 
     outcome
 }
 
-/// Notes a poll that has found nothing; what else it did says so itself.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "of an outcome that is looked at")]
-pub(crate) fn polled(done: &usize) {
-    if *done == 0 {
+/// Polls, and notes if that finds nothing; what else it does says so itself.
+#[cold]
+#[inline(never)]
+pub(crate) fn poll(carrier: &Carrier) -> Result<usize, Error> {
+    let done = carrier.poll()?;
+    if done == 0 {
         here::note_empty_look();
     }
+    Ok(done)
 }
 
 /// Runs a handler and notes it, of layers that do not tell of them.
