@@ -19,6 +19,8 @@ impl<H> Core<H> {
 
 impl Bundle {
     /// Begins to be traced, or ends it, if the process has; not with the core held.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn trace_as_wanted(&self) {
         if here::is_on() == self.core().observed.is_some() {
             return;

@@ -126,8 +126,6 @@ impl HostWire {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn packet_of(&mut self, link: LinkId) -> Option<(&mut PacketWire<HostPort>, LinkId)> {
         if link.raw() & PACKET == 0 {
             return None;

@@ -27,9 +27,6 @@ pub(crate) enum Carrier {
 pub(crate) enum Message<'a, 'm> {
     Native(&'a mut bellwire_am::Message<'m>),
     Vi(&'a mut amvia::Message<'m>),
-    /// Of bundles that are traced.
-    NativeTraced(&'a mut bellwire_am::Message<'m>),
-    ViTraced(&'a mut amvia::Message<'m>),
 }
 
 /// A handler of a bundle that is traced.
@@ -46,16 +43,6 @@ macro_rules! each {
     };
 }
 pub(crate) use each;
-
-/// Makes the same call of whichever message it is.
-macro_rules! of_either {
-    ($self:expr, $one:ident => $call:expr) => {
-        match $self {
-            Self::Native($one) | Self::NativeTraced($one) => $call,
-            Self::Vi($one) | Self::ViTraced($one) => $call,
-        }
-    };
-}
 
 /// The message that came back, out of either layer's; `$why` is its reason for people.
 macro_rules! came {
@@ -82,69 +69,48 @@ type Data = (*const u8, usize);
 impl Message<'_, '_> {
     #[inline]
     pub(crate) fn args(&self) -> &[i32] {
-        of_either!(self, m => m.args())
+        each!(Self, self, m => m.args())
     }
 
     #[inline]
     pub(crate) fn payload(&self) -> Data {
         match self {
-            Self::Native(m) | Self::NativeTraced(m) => (m.payload().as_ptr(), m.payload().len()),
-            Self::Vi(m) | Self::ViTraced(m) => m.payload(),
+            Self::Native(m) => (m.payload().as_ptr(), m.payload().len()),
+            Self::Vi(m) => m.payload(),
         }
     }
 
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
-        of_either!(self, m => m.is_short())
+        each!(Self, self, m => m.is_short())
     }
 
     pub(crate) fn source(&self) -> NameBytes {
-        of_either!(self, m => m.source().to_bytes())
+        each!(Self, self, m => m.source().to_bytes())
     }
 
     pub(crate) fn tag(&self) -> u64 {
-        of_either!(self, m => m.tag())
+        each!(Self, self, m => m.tag())
     }
 
     #[inline]
     pub(crate) fn reply(&mut self, handler: u8, args: &[i32]) -> Result<(), Error> {
-        match self {
-            Self::Native(m) => m.reply(handler, args),
-            Self::Vi(m) => m.reply(handler, args),
-            Self::NativeTraced(m) => traced::reply(Operation::Reply, handler, 0, || m.reply(handler, args)),
-            Self::ViTraced(m) => traced::reply(Operation::Reply, handler, 0, || m.reply(handler, args)),
-        }
+        each!(Self, self, m => m.reply(handler, args))
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
     #[inline]
     pub(crate) unsafe fn reply_medium(&mut self, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
-        match self {
-            // SAFETY: the caller's.
-            Self::Native(m) => unsafe { m.reply_medium_of_program(handler, data, args) },
-            // SAFETY: the caller's.
-            Self::Vi(m) => unsafe { m.reply_medium_of_program(handler, data, args) },
-            // SAFETY: the caller's.
-            Self::NativeTraced(m) => traced::reply(Operation::ReplyMedium, handler, data.1, || unsafe { m.reply_medium_of_program(handler, data, args) }),
-            // SAFETY: the caller's.
-            Self::ViTraced(m) => traced::reply(Operation::ReplyMedium, handler, data.1, || unsafe { m.reply_medium_of_program(handler, data, args) }),
-        }
+        // SAFETY: the caller's.
+        each!(Self, self, m => unsafe { m.reply_medium_of_program(handler, data, args) })
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
     pub(crate) unsafe fn reply_bulk(&mut self, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        match self {
-            // SAFETY: the caller's.
-            Self::Native(m) => unsafe { m.reply_bulk_of_program(handler, offset, data, args) },
-            // SAFETY: the caller's.
-            Self::Vi(m) => unsafe { m.reply_bulk_of_program(handler, offset, data, args) },
-            // SAFETY: the caller's.
-            Self::NativeTraced(m) => traced::reply(Operation::ReplyXfer, handler, data.1, || unsafe { m.reply_bulk_of_program(handler, offset, data, args) }),
-            // SAFETY: the caller's.
-            Self::ViTraced(m) => traced::reply(Operation::ReplyXfer, handler, data.1, || unsafe { m.reply_bulk_of_program(handler, offset, data, args) }),
-        }
+        // SAFETY: the caller's.
+        each!(Self, self, m => unsafe { m.reply_bulk_of_program(handler, offset, data, args) })
     }
 }
 
@@ -160,6 +126,11 @@ impl Carrier {
     /// The same, noted if this process is traced.
     pub(crate) fn traced_if_wanted(self) -> Self {
         if here::is_on() { Self::Traced(Box::new(self)) } else { self }
+    }
+
+    /// Whether its calls are noted.
+    pub(crate) fn is_traced(&self) -> bool {
+        matches!(self, Self::Traced(_))
     }
 
     /// The carrier of the messages.
@@ -211,12 +182,12 @@ impl Carrier {
         each!(Self | Traced, self, b => b.reset_counters(endpoint))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(&self) -> Result<usize, Error> {
         match self {
             Self::Native(b) => b.poll(),
             Self::Vi(b) => b.poll(),
-            Self::Traced(b) => traced::poll(b),
+            Self::Traced(b) => traced::poll(|| b.poll()),
         }
     }
 
@@ -224,7 +195,7 @@ impl Carrier {
         each!(Self | Traced, self, b => b.wait_for_event())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
         match self {
             Self::Native(b) => b.request(endpoint, index, handler, args),
@@ -313,7 +284,7 @@ impl Carrier {
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
         match self {
             // SAFETY: the caller's.
@@ -379,9 +350,9 @@ impl Carrier {
     /// The same, noted: handlers are told apart no more, so that they have one type.
     fn set_traced_handler(&self, endpoint: EndpointId, index: u8, mut handler: OnTraced) -> Result<(), Error> {
         match self {
-            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::NativeTraced(m))),
+            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Native(m))),
             Self::Vi(b) => {
-                let run = move |m: &mut amvia::Message<'_>| traced::handler(endpoint, index, || handler(Message::ViTraced(m)));
+                let run = move |m: &mut amvia::Message<'_>| traced::handler(endpoint, index, || handler(Message::Vi(m)));
                 b.set_handler(endpoint, index, run)
             }
             Self::Traced(b) => b.set_traced_handler(endpoint, index, handler),
@@ -390,8 +361,8 @@ impl Carrier {
 
     fn set_traced_handler_any(&self, endpoint: EndpointId, mut handler: OnTraced) -> Result<u8, Error> {
         match self {
-            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::NativeTraced(m))),
-            Self::Vi(b) => b.set_handler_any(endpoint, move |m| traced::handler(endpoint, 0, || handler(Message::ViTraced(m)))),
+            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Native(m))),
+            Self::Vi(b) => b.set_handler_any(endpoint, move |m| traced::handler(endpoint, 0, || handler(Message::Vi(m)))),
             Self::Traced(b) => b.set_traced_handler_any(endpoint, handler),
         }
     }

@@ -3,8 +3,9 @@
 
 use crate::carrier::Message;
 use crate::objects::{EndpointObject, endpoint};
+use crate::traced;
 use crate::types::{BAD_ARG, EndpointName, Handed, ReturnedMessage, code, put};
-use bellwire_am::Error;
+use bellwire_am::{Error, Operation};
 use core::ffi::{c_int, c_void};
 use std::ffi::CString;
 
@@ -15,6 +16,8 @@ type Function = extern "C" fn();
 pub(crate) struct Token<'a, 'm> {
     pub(crate) message: Message<'a, 'm>,
     endpoint: *mut EndpointObject,
+    /// Replies are noted.
+    pub(crate) is_traced: bool,
 }
 
 /// Calls `function` with `before` and as many arguments as there are.
@@ -49,13 +52,21 @@ macro_rules! call {
     }};
 }
 
+impl Token<'_, '_> {
+    /// Makes a reply, and notes it if the bundle is traced.
+    #[inline]
+    pub(crate) fn reply(&mut self, noted: (Operation, u8, usize), reply: impl FnOnce(&mut Message<'_, '_>) -> Result<(), Error>) -> Result<(), Error> {
+        if self.is_traced { traced::reply(noted, || reply(&mut self.message)) } else { reply(&mut self.message) }
+    }
+}
+
 /// Runs a C function for a message.
-fn run(function: Function, endpoint: *mut EndpointObject, message: Message<'_, '_>) {
+fn run(function: Function, endpoint: *mut EndpointObject, is_traced: bool, message: Message<'_, '_>) {
     let mut args = [0; bellwire_am::ARGS_MAX];
     let count = message.args().len();
     args[..count].copy_from_slice(message.args());
     let (is_short, payload) = (message.is_short(), message.payload());
-    let mut token = Token { message, endpoint };
+    let mut token = Token { message, endpoint, is_traced };
     let token = (&raw mut token).cast::<c_void>();
     if is_short {
         call!(function, (*mut c_void), (token), &args[..count]);
@@ -86,13 +97,14 @@ pub unsafe extern "C" fn AMX_SetMessageHandler(ep: *mut EndpointObject, index: u
     let (at, context) = (Handed(ep), Handed(context));
     // SAFETY: C1.
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
+        let is_traced = bundle.is_traced();
         bundle.set_handler(id, index, move |message| {
             let mut args = [0; bellwire_am::ARGS_MAX];
             let count = message.args().len();
             args[..count].copy_from_slice(message.args());
             let (data, nbytes) = if message.is_short() { (core::ptr::null(), 0) } else { message.payload() };
             let view = MessageView { num_args: count as c_int, args: args.as_ptr(), data, nbytes };
-            let mut token = Token { message, endpoint: at.pointer() };
+            let mut token = Token { message, endpoint: at.pointer(), is_traced };
             function((&raw mut token).cast(), &raw const view, context.pointer());
         })
     });
@@ -118,7 +130,8 @@ pub unsafe extern "C" fn AMX_SetHandler(ep: *mut EndpointObject, index: u8, func
                 function(returned.status as c_int, returned.operation as c_int, (&raw mut message).cast());
             });
         }
-        bundle.set_handler(id, index, move |message| run(function, at.pointer(), message))
+        let is_traced = bundle.is_traced();
+        bundle.set_handler(id, index, move |message| run(function, at.pointer(), is_traced, message))
     });
     code(set)
 }
@@ -132,7 +145,10 @@ pub unsafe extern "C" fn AMX_SetHandlerAny(ep: *mut EndpointObject, index: *mut 
     let (Some(function), false) = (function, index.is_null()) else { return BAD_ARG };
     let at = Handed(ep);
     // SAFETY: C1.
-    let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| bundle.set_handler_any(id, move |message| run(function, at.pointer(), message)));
+    let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
+        let is_traced = bundle.is_traced();
+        bundle.set_handler_any(id, move |message| run(function, at.pointer(), is_traced, message))
+    });
     // SAFETY: C1.
     unsafe { put(index, set) }
 }

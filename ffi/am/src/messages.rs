@@ -4,7 +4,7 @@
 use crate::handlers::token;
 use crate::objects::{EndpointObject, endpoint};
 use crate::types::code;
-use bellwire_am::{ARGS_MAX, Error};
+use bellwire_am::{ARGS_MAX, Error, Operation};
 use core::ffi::{c_int, c_void};
 
 /// Arguments, copied.
@@ -133,7 +133,10 @@ pub unsafe extern "C" fn AMX_GetXfer(
 pub unsafe extern "C" fn AMX_Reply(message: *mut c_void, handler: u8, num_args: c_int, args: *const i32) -> c_int {
     // SAFETY: C1.
     let (found, args) = unsafe { (token(message), Args::of(num_args, args)) };
-    code(found.and_then(|t| t.message.reply(handler, args?.all())))
+    code(found.and_then(|t| {
+        let args = args?;
+        t.reply((Operation::Reply, handler, 0), |message| message.reply(handler, args.all()))
+    }))
 }
 
 /// See am.h.
@@ -145,8 +148,9 @@ pub unsafe extern "C" fn AMX_ReplyI(message: *mut c_void, handler: u8, source: *
     // SAFETY: C1.
     let (found, args) = unsafe { (token(message), Args::of(num_args, args)) };
     code(found.and_then(|t| {
+        let (data, args) = (payload(source, nbytes)?, args?);
         // SAFETY: C1: the source is readable throughout the call.
-        unsafe { t.message.reply_medium(handler, payload(source, nbytes)?, args?.all()) }
+        t.reply((Operation::ReplyMedium, handler, nbytes), |message| unsafe { message.reply_medium(handler, data, args.all()) })
     }))
 }
 
@@ -167,7 +171,8 @@ pub unsafe extern "C" fn AMX_ReplyXfer(
     // SAFETY: C1.
     let (found, args) = unsafe { (token(message), Args::of(num_args, args)) };
     code(found.and_then(|t| {
+        let (data, args) = (payload(source, nbytes)?, args?);
         // SAFETY: C1: the source is readable throughout the call.
-        unsafe { t.message.reply_bulk(handler, offset as u64, payload(source, nbytes)?, args?.all()) }
+        t.reply((Operation::ReplyXfer, handler, nbytes), |message| unsafe { message.reply_bulk(handler, offset as u64, data, args.all()) })
     }))
 }

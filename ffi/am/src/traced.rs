@@ -2,7 +2,6 @@
 //! The calls of a process that is traced, noted. Whether it is, is asked when a bundle is made
 //! ([`Carrier::Traced`](crate::carrier::Carrier)); calls on other bundles know nothing of it.
 
-use crate::carrier::Carrier;
 use crate::types::code;
 use bellwire_am::{EndpointId, Error, Operation};
 use bellwire_trace::{Kind, here};
@@ -37,7 +36,7 @@ impl Asked {
 /// Makes a reply and notes it.
 #[cold]
 #[inline(never)]
-pub(crate) fn reply(operation: Operation, handler: u8, bytes: usize, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+pub(crate) fn reply((operation, handler, bytes): (Operation, u8, usize), call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     here::note_more(Kind::AmReply, 0, [handler.into(), bytes as u64], &[operation as u64]);
     let outcome = call();
     here::note(Kind::AmReplyEnd, 0, [word(&outcome), 0]);
@@ -47,8 +46,8 @@ pub(crate) fn reply(operation: Operation, handler: u8, bytes: usize, call: impl 
 /// Polls, and notes if that finds nothing; what else it does says so itself.
 #[cold]
 #[inline(never)]
-pub(crate) fn poll(carrier: &Carrier) -> Result<usize, Error> {
-    let done = carrier.poll()?;
+pub(crate) fn poll(poll: impl FnOnce() -> Result<usize, Error>) -> Result<usize, Error> {
+    let done = poll()?;
     if done == 0 {
         here::note_empty_look();
     }
