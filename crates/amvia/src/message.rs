@@ -48,6 +48,11 @@ impl Message<'_> {
         EndpointId::from_raw(self.delivery.endpoint)
     }
 
+    /// The number of the handler that it names.
+    pub fn handler(&self) -> u8 {
+        self.delivery.head.handler
+    }
+
     /// The tag that it carried; of a reply the one that its request carried.
     pub fn tag(&self) -> u64 {
         self.delivery.tag

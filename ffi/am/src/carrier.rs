@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one seam between this interface and what carries its messages: Bellwire's own layer on the
 //! engine, or a mapping on the calls of libvipl (`bellwire-amvia`). Which one, the environment says
-//! when the library is initialised. Each call branches once; those of a process that is traced go
-//! on to note themselves (`traced.rs`).
+//! when the library is initialised. Each call branches once, and those that a trace tells of ask
+//! whether they are to be noted (`traced.rs`).
 
 use crate::traced::{self, Asked};
 use crate::types::{Came, EndpointName};
@@ -15,12 +15,17 @@ use std::time::Duration;
 
 /// A bundle; a copy is a share of it.
 #[derive(Clone)]
-pub(crate) enum Carrier {
+pub(crate) struct Carrier {
+    pub(crate) on: On,
+    /// Its calls are noted: the process was traced when it was made.
+    pub(crate) is_traced: bool,
+}
+
+/// What a bundle is on.
+#[derive(Clone)]
+pub(crate) enum On {
     Native(Arc<bellwire_am::Bundle>),
     Vi(Arc<amvia::Bundle>),
-    /// One of a process that is traced: its calls are noted. (A third, so that the first, which is
-    /// asked for first, does not pay for it.)
-    Traced(Box<Carrier>),
 }
 
 /// A message, while its handler runs.
@@ -29,16 +34,12 @@ pub(crate) enum Message<'a, 'm> {
     Vi(&'a mut amvia::Message<'m>),
 }
 
-/// A handler of a bundle that is traced.
-type OnTraced = Box<dyn FnMut(Message<'_, '_>) + Send>;
-
 /// Makes the same call of whichever it is.
 macro_rules! each {
-    ($type:ident $(| $more:ident)?, $self:expr, $one:ident => $call:expr) => {
+    ($type:ident, $self:expr, $one:ident => $call:expr) => {
         match $self {
             $type::Native($one) => $call,
             $type::Vi($one) => $call,
-            $($type::$more($one) => $call,)?
         }
     };
 }
@@ -122,148 +123,142 @@ fn of_mapping(bundle: &amvia::Bundle, name: &NameBytes) -> Option<amvia::Name> {
     amvia::Name::from_bytes(bundle.device().mapping(), name)
 }
 
+/// A handler of a mapping's messages: the mappings do not tell of theirs.
+fn of_mapping_noted(is_traced: bool, mut handler: impl FnMut(Message<'_, '_>)) -> impl FnMut(&mut amvia::Message<'_>) {
+    move |m| {
+        if is_traced {
+            traced::handler(m.endpoint(), m.handler(), || handler(Message::Vi(m)));
+        } else {
+            handler(Message::Vi(m));
+        }
+    }
+}
+
+impl From<On> for Carrier {
+    fn from(on: On) -> Self {
+        Self { on, is_traced: here::is_on() }
+    }
+}
+
 impl Carrier {
-    /// The same, noted if this process is traced.
-    pub(crate) fn traced_if_wanted(self) -> Self {
-        if here::is_on() { Self::Traced(Box::new(self)) } else { self }
-    }
-
-    /// Whether its calls are noted.
-    pub(crate) fn is_traced(&self) -> bool {
-        matches!(self, Self::Traced(_))
-    }
-
-    /// The carrier of the messages.
-    pub(crate) fn inside(&self) -> &Self {
-        if let Self::Traced(inside) = self { inside } else { self }
+    /// Makes a request, or a get, and notes it if that is wanted.
+    #[inline(always)]
+    fn noted(&self, asked: impl FnOnce() -> Asked, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        if self.is_traced { asked().noted(call) } else { call() }
     }
 
     pub(crate) fn create_endpoint(&self) -> Result<EndpointId, Error> {
-        each!(Self | Traced, self, b => b.create_endpoint())
+        each!(On, &self.on, b => b.create_endpoint())
     }
 
     pub(crate) fn destroy_endpoint(&self, endpoint: EndpointId) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.destroy_endpoint(endpoint))
+        each!(On, &self.on, b => b.destroy_endpoint(endpoint))
     }
 
     pub(crate) fn set_tag(&self, endpoint: EndpointId, tag: u64) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.set_tag(endpoint, tag))
+        each!(On, &self.on, b => b.set_tag(endpoint, tag))
     }
 
     pub(crate) fn tag(&self, endpoint: EndpointId) -> Result<u64, Error> {
-        each!(Self | Traced, self, b => b.tag(endpoint))
+        each!(On, &self.on, b => b.tag(endpoint))
     }
 
     pub(crate) fn segment(&self, endpoint: EndpointId) -> Result<Option<(*mut u8, usize)>, Error> {
-        each!(Self | Traced, self, b => b.segment(endpoint))
+        each!(On, &self.on, b => b.segment(endpoint))
     }
 
     pub(crate) fn unmap(&self, endpoint: EndpointId, index: u32) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.unmap(endpoint, index))
+        each!(On, &self.on, b => b.unmap(endpoint, index))
     }
 
     pub(crate) fn translations(&self, endpoint: EndpointId) -> Result<u32, Error> {
-        each!(Self | Traced, self, b => b.translations(endpoint))
+        each!(On, &self.on, b => b.translations(endpoint))
     }
 
     pub(crate) fn set_translations(&self, endpoint: EndpointId, entries: u32) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.set_translations(endpoint, entries))
+        each!(On, &self.on, b => b.set_translations(endpoint, entries))
     }
 
     pub(crate) fn set_credits(&self, endpoint: EndpointId, credits: u32) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.set_credits(endpoint, credits))
+        each!(On, &self.on, b => b.set_credits(endpoint, credits))
     }
 
     pub(crate) fn counters(&self, endpoint: EndpointId) -> Result<Counters, Error> {
-        each!(Self | Traced, self, b => b.counters(endpoint))
+        each!(On, &self.on, b => b.counters(endpoint))
     }
 
     pub(crate) fn reset_counters(&self, endpoint: EndpointId) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.reset_counters(endpoint))
+        each!(On, &self.on, b => b.reset_counters(endpoint))
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn poll(&self) -> Result<usize, Error> {
-        match self {
-            Self::Native(b) => b.poll(),
-            Self::Vi(b) => b.poll(),
-            Self::Traced(b) => traced::poll(|| b.poll()),
+        let done = each!(On, &self.on, b => b.poll())?;
+        if self.is_traced && done == 0 {
+            here::note_empty_look();
         }
+        Ok(done)
     }
 
     pub(crate) fn wait_for_event(&self) -> Result<(), Error> {
-        each!(Self | Traced, self, b => b.wait_for_event())
+        each!(On, &self.on, b => b.wait_for_event())
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn request(&self, endpoint: EndpointId, index: u32, handler: u8, args: &[i32]) -> Result<(), Error> {
-        match self {
-            Self::Native(b) => b.request(endpoint, index, handler, args),
-            Self::Vi(b) => b.request(endpoint, index, handler, args),
-            Self::Traced(b) => Asked { endpoint, index, handler, bytes: 0, operation: Operation::Request }.noted(|| b.request(endpoint, index, handler, args)),
-        }
+        self.noted(
+            || Asked { endpoint, index, handler, bytes: 0, operation: Operation::Request },
+            || each!(On, &self.on, b => b.request(endpoint, index, handler, args)),
+        )
     }
 
     #[allow(clippy::too_many_arguments, reason = "the operands of a get")]
     pub(crate) fn get(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, to: u64, length: usize, args: &[i32]) -> Result<(), Error> {
-        let get = Asked { endpoint, index, handler, bytes: length, operation: Operation::Get };
-        match self {
-            Self::Traced(b) => get.noted(|| b.get(endpoint, index, handler, offset, to, length, args)),
-            _ => each!(Self | Traced, self, b => b.get(endpoint, index, handler, offset, to, length, args)),
-        }
+        self.noted(
+            || Asked { endpoint, index, handler, bytes: length, operation: Operation::Get },
+            || each!(On, &self.on, b => b.get(endpoint, index, handler, offset, to, length, args)),
+        )
     }
 
     pub(crate) fn set_event_mask(&self, not_empty: bool) {
-        each!(Self | Traced, self, b => b.set_event_mask(not_empty));
+        each!(On, &self.on, b => b.set_event_mask(not_empty));
     }
 
     pub(crate) fn event_mask(&self) -> bool {
-        each!(Self | Traced, self, b => b.event_mask())
+        each!(On, &self.on, b => b.event_mask())
     }
 
     pub(crate) fn set_patience(&self, patience: Option<Duration>) {
-        each!(Self | Traced, self, b => b.set_patience(patience));
+        each!(On, &self.on, b => b.set_patience(patience));
     }
 
     pub(crate) fn name(&self, endpoint: EndpointId) -> Result<EndpointName, Error> {
-        match self {
-            Self::Native(b) => b.name(endpoint).map(|name| name.to_bytes().into()),
-            Self::Vi(b) => b.name(endpoint).map(|name| name.to_bytes().into()),
-            Self::Traced(b) => b.name(endpoint),
-        }
+        each!(On, &self.on, b => b.name(endpoint).map(|name| EndpointName::from(name.to_bytes())))
     }
 
     pub(crate) fn map(&self, endpoint: EndpointId, index: u32, name: &EndpointName, tag: u64) -> Result<(), Error> {
-        match self {
-            Self::Native(b) => b.map(endpoint, index, native(name)?, tag),
-            Self::Vi(b) => b.map(endpoint, index, of_mapping(b, &name.to_bytes()).ok_or(Error::BadArgument)?, tag),
-            Self::Traced(b) => b.map(endpoint, index, name, tag),
+        match &self.on {
+            On::Native(b) => b.map(endpoint, index, native(name)?, tag),
+            On::Vi(b) => b.map(endpoint, index, of_mapping(b, &name.to_bytes()).ok_or(Error::BadArgument)?, tag),
         }
     }
 
     pub(crate) fn map_any(&self, endpoint: EndpointId, name: &EndpointName, tag: u64) -> Result<u32, Error> {
-        match self {
-            Self::Native(b) => b.map_any(endpoint, native(name)?, tag),
-            Self::Vi(b) => b.map_any(endpoint, of_mapping(b, &name.to_bytes()).ok_or(Error::BadArgument)?, tag),
-            Self::Traced(b) => b.map_any(endpoint, name, tag),
+        match &self.on {
+            On::Native(b) => b.map_any(endpoint, native(name)?, tag),
+            On::Vi(b) => b.map_any(endpoint, of_mapping(b, &name.to_bytes()).ok_or(Error::BadArgument)?, tag),
         }
     }
 
     pub(crate) fn translation(&self, endpoint: EndpointId, index: u32) -> Result<Option<(EndpointName, u64)>, Error> {
-        match self {
-            Self::Native(b) => Ok(b.translation(endpoint, index)?.map(|(name, tag)| (name.to_bytes().into(), tag))),
-            Self::Vi(b) => Ok(b.translation(endpoint, index)?.map(|(name, tag)| (name.to_bytes().into(), tag))),
-            Self::Traced(b) => b.translation(endpoint, index),
-        }
+        each!(On, &self.on, b => Ok(b.translation(endpoint, index)?.map(|(name, tag)| (EndpointName::from(name.to_bytes()), tag))))
     }
 
     /// Both are of the same kind and device, else it is refused.
     pub(crate) fn move_endpoint(&self, endpoint: EndpointId, to: &Self) -> Result<EndpointId, Error> {
-        match (self, to) {
-            (Self::Native(from), Self::Native(to)) => from.move_endpoint(endpoint, to),
-            (Self::Vi(from), Self::Vi(to)) => from.move_endpoint(endpoint, to),
-            (Self::Traced(from), to) => from.move_endpoint(endpoint, to),
-            (from, Self::Traced(to)) => from.move_endpoint(endpoint, to),
+        match (&self.on, &to.on) {
+            (On::Native(from), On::Native(to)) => from.move_endpoint(endpoint, to),
+            (On::Vi(from), On::Vi(to)) => from.move_endpoint(endpoint, to),
             _ => Err(Error::BadArgument),
         }
     }
@@ -271,112 +266,63 @@ impl Carrier {
     /// # Safety
     /// C1: the memory stays until there is another segment; no bytes mean none.
     pub(crate) unsafe fn set_segment(&self, endpoint: EndpointId, base: *mut u8, length: usize) -> Result<(), Error> {
-        match self {
-            Self::Native(b) if length == 0 => b.set_segment(endpoint, None),
+        match &self.on {
+            On::Native(b) if length == 0 => b.set_segment(endpoint, None),
             // SAFETY: the caller's.
-            Self::Native(b) => unsafe { b.set_segment_of_program(endpoint, base, length) },
+            On::Native(b) => unsafe { b.set_segment_of_program(endpoint, base, length) },
             // SAFETY: the caller's.
-            Self::Vi(b) => unsafe { b.set_segment_of_program(endpoint, base, length) },
-            // SAFETY: the caller's.
-            Self::Traced(b) => unsafe { b.set_segment(endpoint, base, length) },
+            On::Vi(b) => unsafe { b.set_segment_of_program(endpoint, base, length) },
         }
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
-    #[inline(always)]
+    #[inline]
     pub(crate) unsafe fn request_medium(&self, endpoint: EndpointId, index: u32, handler: u8, data: Data, args: &[i32]) -> Result<(), Error> {
-        match self {
-            // SAFETY: the caller's.
-            Self::Native(b) => unsafe { b.request_medium_of_program(endpoint, index, handler, data, args) },
-            // SAFETY: the caller's.
-            Self::Vi(b) => unsafe { b.request_medium_of_program(endpoint, index, handler, data, args) },
-            Self::Traced(b) => {
-                let asked = Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestMedium };
-                // SAFETY: the caller's.
-                asked.noted(|| unsafe { b.request_medium(endpoint, index, handler, data, args) })
-            }
-        }
+        let asked = || Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestMedium };
+        // SAFETY: the caller's.
+        self.noted(asked, || each!(On, &self.on, b => unsafe { b.request_medium_of_program(endpoint, index, handler, data, args) }))
     }
 
     /// # Safety
     /// C1: the bytes are readable throughout the call.
     pub(crate) unsafe fn request_bulk(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        match self {
-            // SAFETY: the caller's.
-            Self::Native(b) => unsafe { b.request_bulk_of_program(endpoint, index, handler, offset, data, args) },
-            // SAFETY: the caller's.
-            Self::Vi(b) => unsafe { b.request_bulk_of_program(endpoint, index, handler, offset, data, args) },
-            Self::Traced(b) => {
-                let asked = Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestXfer };
-                // SAFETY: the caller's.
-                asked.noted(|| unsafe { b.request_bulk(endpoint, index, handler, offset, data, args) })
-            }
-        }
+        let asked = || Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestXfer };
+        // SAFETY: the caller's.
+        self.noted(asked, || each!(On, &self.on, b => unsafe { b.request_bulk_of_program(endpoint, index, handler, offset, data, args) }))
     }
 
     /// # Safety
     /// C1: the bytes are readable until the request is handled.
     pub(crate) unsafe fn try_request_bulk(&self, endpoint: EndpointId, index: u32, handler: u8, offset: u64, data: Data, args: &[i32]) -> Result<(), Error> {
-        match self {
-            // SAFETY: the caller's.
-            Self::Native(b) => unsafe { b.try_request_bulk_of_program(endpoint, index, handler, offset, data, args) },
-            // SAFETY: the caller's.
-            Self::Vi(b) => unsafe { b.try_request_bulk_of_program(endpoint, index, handler, offset, data, args) },
-            Self::Traced(b) => {
-                let asked = Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestXfer };
-                // SAFETY: the caller's.
-                asked.noted(|| unsafe { b.try_request_bulk(endpoint, index, handler, offset, data, args) })
-            }
-        }
+        let asked = || Asked { endpoint, index, handler, bytes: data.1, operation: Operation::RequestXfer };
+        // SAFETY: the caller's.
+        self.noted(asked, || each!(On, &self.on, b => unsafe { b.try_request_bulk_of_program(endpoint, index, handler, offset, data, args) }))
     }
 
     pub(crate) fn set_handler(&self, endpoint: EndpointId, index: u8, mut handler: impl FnMut(Message<'_, '_>) + Send + 'static) -> Result<(), Error> {
-        match self {
-            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Native(m))),
-            Self::Vi(b) => b.set_handler(endpoint, index, move |m| handler(Message::Vi(m))),
-            Self::Traced(b) => b.set_traced_handler(endpoint, index, Box::new(handler)),
+        match &self.on {
+            On::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Native(m))),
+            On::Vi(b) => b.set_handler(endpoint, index, of_mapping_noted(self.is_traced, handler)),
         }
     }
 
     pub(crate) fn set_handler_any(&self, endpoint: EndpointId, mut handler: impl FnMut(Message<'_, '_>) + Send + 'static) -> Result<u8, Error> {
-        match self {
-            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Native(m))),
-            Self::Vi(b) => b.set_handler_any(endpoint, move |m| handler(Message::Vi(m))),
-            Self::Traced(b) => b.set_traced_handler_any(endpoint, Box::new(handler)),
-        }
-    }
-
-    /// The same, noted: handlers are told apart no more, so that they have one type.
-    fn set_traced_handler(&self, endpoint: EndpointId, index: u8, mut handler: OnTraced) -> Result<(), Error> {
-        match self {
-            Self::Native(b) => b.set_handler(endpoint, index, move |m| handler(Message::Native(m))),
-            Self::Vi(b) => {
-                let run = move |m: &mut amvia::Message<'_>| traced::handler(endpoint, index, || handler(Message::Vi(m)));
-                b.set_handler(endpoint, index, run)
-            }
-            Self::Traced(b) => b.set_traced_handler(endpoint, index, handler),
-        }
-    }
-
-    fn set_traced_handler_any(&self, endpoint: EndpointId, mut handler: OnTraced) -> Result<u8, Error> {
-        match self {
-            Self::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Native(m))),
-            Self::Vi(b) => b.set_handler_any(endpoint, move |m| traced::handler(endpoint, 0, || handler(Message::Vi(m)))),
-            Self::Traced(b) => b.set_traced_handler_any(endpoint, handler),
+        match &self.on {
+            On::Native(b) => b.set_handler_any(endpoint, move |m| handler(Message::Native(m))),
+            On::Vi(b) => b.set_handler_any(endpoint, of_mapping_noted(self.is_traced, handler)),
         }
     }
 
     pub(crate) fn set_error_handler(&self, endpoint: EndpointId, mut handler: impl FnMut(&Came) + Send + 'static) -> Result<(), Error> {
-        match self {
-            Self::Native(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why()))),
-            Self::Vi(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why.clone()))),
-            Self::Traced(b) => b.set_error_handler(endpoint, handler),
+        match &self.on {
+            On::Native(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why()))),
+            On::Vi(b) => b.set_error_handler(endpoint, move |r| handler(&came!(r, r.why.clone()))),
         }
     }
 
     pub(crate) fn is_in_handler(&self) -> bool {
-        each!(Self | Traced, self, b => b.is_in_handler())
+        each!(On, &self.on, b => b.is_in_handler())
     }
 }
 

@@ -97,7 +97,7 @@ pub unsafe extern "C" fn AMX_SetMessageHandler(ep: *mut EndpointObject, index: u
     let (at, context) = (Handed(ep), Handed(context));
     // SAFETY: C1.
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
-        let is_traced = bundle.is_traced();
+        let is_traced = bundle.is_traced;
         bundle.set_handler(id, index, move |message| {
             let mut args = [0; bellwire_am::ARGS_MAX];
             let count = message.args().len();
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn AMX_SetHandler(ep: *mut EndpointObject, index: u8, func
                 function(returned.status as c_int, returned.operation as c_int, (&raw mut message).cast());
             });
         }
-        let is_traced = bundle.is_traced();
+        let is_traced = bundle.is_traced;
         bundle.set_handler(id, index, move |message| run(function, at.pointer(), is_traced, message))
     });
     code(set)
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn AMX_SetHandlerAny(ep: *mut EndpointObject, index: *mut 
     let at = Handed(ep);
     // SAFETY: C1.
     let set = unsafe { endpoint(ep) }.and_then(|(bundle, id)| {
-        let is_traced = bundle.is_traced();
+        let is_traced = bundle.is_traced;
         bundle.set_handler_any(id, move |message| run(function, at.pointer(), is_traced, message))
     });
     // SAFETY: C1.

@@ -8,7 +8,7 @@
 //! - B2: an endpoint's bundle lives as long as the endpoint: freeing a bundle frees its endpoints
 //!   first.
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, On};
 use crate::types::{NOT_INIT, OK, RESOURCE};
 use bellwire_am::{Bundle, Device, EndpointId, Error, Region};
 use bellwire_amvia::from_env;
@@ -182,8 +182,8 @@ impl Library {
     /// A bundle on the device that there is.
     pub(crate) fn create_bundle(&self) -> Result<Carrier, Error> {
         match (&self.vi, &self.native) {
-            (Some(device), _) => Ok(Carrier::Vi(Arc::new(bellwire_amvia::Bundle::new(device)?))),
-            (None, Some(device)) => Ok(Carrier::Native(Arc::new(Bundle::new(device)?))),
+            (Some(device), _) => Ok(On::Vi(Arc::new(bellwire_amvia::Bundle::new(device)?)).into()),
+            (None, Some(device)) => Ok(On::Native(Arc::new(Bundle::new(device)?)).into()),
             (None, None) => Err(Error::Resource),
         }
     }
@@ -207,7 +207,7 @@ impl Library {
 
     /// A bundle for C.
     pub(crate) fn add_bundle(&mut self, bundle: Carrier) -> *mut BundleObject {
-        let at = Box::into_raw(Box::new(BundleObject { bundle: bundle.traced_if_wanted() }));
+        let at = Box::into_raw(Box::new(BundleObject { bundle }));
         self.bundles.insert(at.expose_provenance());
         at
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The process in its job: a [`Team`], of which there is one.
 
-use crate::carrier::{Carrier, OnVi, each};
+use crate::carrier::{Carrier, On, OnVi, each};
 use crate::handlers::token;
 use crate::objects::{AM_Terminate, BundleObject, EndpointObject, Guard, Library, endpoint, init, library, open};
 use crate::types::{BAD_ARG, IN_USE, NOT_INIT, OK, code, put};
@@ -121,11 +121,11 @@ fn start() -> Result<(AnyTeam, *mut BundleObject, *mut EndpointObject), Error> {
             let bundle = bellwire_amvia::Bundle::new(&device).map_err(Error::Messages);
             bundle.and_then(|bundle| Team::start_in(OnVi(Arc::new(bundle)), job))
         };
-        return finish_start(library, started, |team| (Carrier::Vi(Arc::clone(&team.bundle().0)), AnyTeam::Vi(team)));
+        return finish_start(library, started, |team| (On::Vi(Arc::clone(&team.bundle().0)).into(), AnyTeam::Vi(team)));
     }
     let device = library.native.clone();
     let started = device.ok_or_else(|| Error::Device("the library has no NIC".to_owned())).and_then(|device| Team::start_on(&device, job));
-    finish_start(library, started, |team| (Carrier::Native(Arc::clone(team.bundle())), AnyTeam::Native(team)))
+    finish_start(library, started, |team| (On::Native(Arc::clone(team.bundle())).into(), AnyTeam::Native(team)))
 }
 
 /// A device that could not be opened.
@@ -180,9 +180,9 @@ pub extern "C" fn AMX_Finish() -> c_int {
     // gives one.
     let at = lock().as_ref().map(|started| started.endpoint);
     let place = at.and_then(place_of);
-    let ended = outcome(match (&*team, place.as_ref().map(|(carrier, id)| (carrier.inside(), id))) {
-        (AnyTeam::Native(team), Some((Carrier::Native(bundle), id))) => team.settle_at(Some((bundle, *id))),
-        (AnyTeam::Vi(team), Some((Carrier::Vi(bundle), id))) => team.settle_at(Some((&OnVi(Arc::clone(bundle)), *id))),
+    let ended = outcome(match (&*team, place.as_ref().map(|(carrier, id)| (&carrier.on, id))) {
+        (AnyTeam::Native(team), Some((On::Native(bundle), id))) => team.settle_at(Some((bundle, *id))),
+        (AnyTeam::Vi(team), Some((On::Vi(bundle), id))) => team.settle_at(Some((&OnVi(Arc::clone(bundle)), *id))),
         _ => each!(AnyTeam, &*team, t => t.settle_at(None)),
     });
     *lock() = None;

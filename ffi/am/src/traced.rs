@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of a process that is traced, noted. Whether it is, is asked when a bundle is made
-//! ([`Carrier::Traced`](crate::carrier::Carrier)); calls on other bundles know nothing of it.
+//! The calls of a process that is traced, noted. Whether it is, is asked when a bundle is made.
 
 use crate::types::code;
 use bellwire_am::{EndpointId, Error, Operation};
@@ -25,7 +24,7 @@ impl Asked {
     #[cold]
     #[inline(never)]
     pub(crate) fn noted(&self, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let endpoint = self.endpoint.raw() & 0x00ff_ffff;
+        let endpoint = self.endpoint.raw();
         here::note_more(Kind::AmCall, endpoint, [self.index.into(), self.bytes as u64], &[self.operation as u64, self.handler.into()]);
         let outcome = call();
         here::note(Kind::AmCallEnd, endpoint, [word(&outcome), 0]);
@@ -43,20 +42,9 @@ pub(crate) fn reply((operation, handler, bytes): (Operation, u8, usize), call: i
     outcome
 }
 
-/// Polls, and notes if that finds nothing; what else it does says so itself.
-#[cold]
-#[inline(never)]
-pub(crate) fn poll(poll: impl FnOnce() -> Result<usize, Error>) -> Result<usize, Error> {
-    let done = poll()?;
-    if done == 0 {
-        here::note_empty_look();
-    }
-    Ok(done)
-}
-
 /// Runs a handler and notes it, of layers that do not tell of them.
 pub(crate) fn handler(endpoint: EndpointId, index: u8, run: impl FnOnce()) {
-    let endpoint = endpoint.raw() & 0x00ff_ffff;
+    let endpoint = endpoint.raw();
     here::note(Kind::AmHandler, endpoint, [index.into(), 0]);
     run();
     here::note(Kind::AmHandlerEnd, endpoint, [0; 2]);
