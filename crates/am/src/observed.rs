@@ -44,21 +44,16 @@ pub(crate) struct Observed {
     /// By the connections' places.
     connections: Vec<Option<Seen>>,
     turns: Turns,
-    /// The handler that ran: of which endpoint, and its number.
-    runs: Option<(EndpointId, u8)>,
-    /// The one that ran last.
-    ran: Option<(EndpointId, u8)>,
+    /// Whether a handler ran.
+    is_running: bool,
+    /// The one that began to run last: its endpoint's, and its number.
+    last: Option<(EndpointId, u8)>,
 }
 
 impl core::fmt::Debug for Observed {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Observed").field("runs", &self.runs).finish_non_exhaustive()
+        f.debug_struct("Observed").field("last", &self.last).finish_non_exhaustive()
     }
-}
-
-/// The object of an event: the place of something of this bundle.
-fn object(raw: u32) -> u32 {
-    raw & 0x00ff_ffff
 }
 
 impl Observed {
@@ -92,36 +87,35 @@ impl Observed {
             self.connections[at] = Some(Seen { id, sent, acked });
             for back in (1..=sent.wrapping_sub(before.sent).min(REQUESTS_EACH)).rev() {
                 let number = sent.wrapping_sub(back);
-                note_request(object(id.raw()), number, connection.record(number), connection.endpoint, index);
+                note_request(id.raw(), number, connection.record(number), connection.endpoint, index);
             }
             if acked != before.acked {
                 let kind = if matches!(connection.state, State::Dead(_)) { Kind::AmReturned } else { Kind::AmHandled };
-                here::note(kind, object(id.raw()), [acked.into(), connection.credits.outstanding().into()]);
+                here::note(kind, id.raw(), [acked.into(), connection.credits.outstanding().into()]);
             }
         }
     }
 
     /// Notes whether a handler runs.
     pub(crate) fn handlers<H>(&mut self, is_running: bool, endpoints: &Slab<Endpoint<H>>) {
-        if is_running == self.runs.is_some() {
+        if core::mem::replace(&mut self.is_running, is_running) == is_running {
             return;
         }
         if !is_running {
-            self.ran = self.runs.take();
-            return here::note(Kind::AmHandlerEnd, self.ran.map_or(0, |(id, _)| object(id.raw())), [0; 2]);
+            return here::note(Kind::AmHandlerEnd, self.last.map_or(0, |(id, _)| id.raw()), [0; 2]);
         }
-        // Mostly the one that ran last.
-        let again = self.ran.filter(|(id, handler)| endpoints.get(Handle::from_raw(id.raw())).is_some_and(|e| e.handlers.is_out(*handler)));
+        // Mostly it is the one that ran last.
+        let again = self.last.filter(|(id, handler)| endpoints.get(Handle::from_raw(id.raw())).is_some_and(|e| e.handlers.is_out(*handler)));
         let search = || endpoints.iter().take(ENDPOINTS_EACH).find_map(|(id, e)| Some((EndpointId::from_raw(id.raw()), e.handlers.out()?)));
         let (id, handler) = again.or_else(search).unwrap_or((EndpointId::from_raw(0), 0));
-        self.runs = Some((id, handler));
-        here::note(Kind::AmHandler, object(id.raw()), [handler.into(), 0]);
+        self.last = Some((id, handler));
+        here::note(Kind::AmHandler, id.raw(), [handler.into(), 0]);
     }
 }
 
 fn note_request(connection: u32, number: u32, record: Option<&Record>, endpoint: EndpointId, index: u32) {
     let (operation, handler, bytes) = record.map_or((Operation::Request, 0, 0), |r| (r.operation, r.handler, r.length));
-    let more = [operation as u64, handler.into(), index.into(), object(endpoint.raw()).into()];
+    let more = [operation as u64, handler.into(), index.into(), endpoint.raw().into()];
     here::note_more(Kind::AmRequest, connection, [number.into(), bytes.into()], &more);
 }
 

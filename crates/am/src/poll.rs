@@ -72,11 +72,11 @@ impl Bundle {
     /// those.
     #[cold]
     fn give_way(&self) {
-        self.trace_as_wanted();
         // Relaxed: a hint.
         if OPEN.load(Ordering::Relaxed) == 1 && self.device.nic.should_nap() {
             let _ = self.wait(Some(SLICE));
         } else {
+            self.trace_as_wanted();
             self.device.nic.give_way();
         }
     }
