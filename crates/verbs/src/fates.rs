@@ -33,7 +33,7 @@ pub(crate) struct Judged {
     pub unready: u16,
 }
 
-/// What becomes of a request when those before it have ended.
+/// The end that the plan has for a request. It comes when the requests before it have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is not judged yet.

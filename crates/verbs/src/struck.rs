@@ -11,7 +11,7 @@
 
 use crate::core::{AsyncEvent, Core};
 use crate::fates::{Struck, Verdict};
-use crate::qp::{Destination, Qp, Usual};
+use crate::qp::{Qp, Usual};
 use crate::reason::Reason;
 use crate::types::{Access, AsyncKind, Gid, Opcode, QpState, WcStatus};
 use bellwire_faults::Fate;
@@ -66,19 +66,18 @@ impl Core {
             return Way::Closed;
         }
         let Some(struck) = &mut self.struck else { return Way::Free };
-        let Some(send) = qp.sends.get_mut(qp.left).filter(|_| qp.part == 0) else { return Way::Free };
-        if send.judged.verdict == Verdict::None {
-            send.judged.verdict = Verdict::Leaves;
-            let link = struck.link(receiver(send.to, qp.attributes.gid, own));
-            let Some(fates) = &mut qp.fates else { return Way::Free };
-            match fates.judge(&link, Instant(now.saturating_sub(struck.opened))) {
-                Fate::Unready(times) if is_reliable && takes_receive(send.opcode) => send.judged.unready = times,
-                Fate::Denied if is_reliable && send.length != 0 && !matches!(send.opcode, Opcode::Send | Opcode::SendImm) => send.key = 0,
-                Fate::Unanswered if is_reliable => send.judged.verdict = Verdict::Lost,
-                Fate::Broken => send.judged.verdict = Verdict::Breaks,
-                Fate::Death => (struck.die)(),
-                _ => {}
-            }
+        if qp.part != 0 || qp.left >= qp.sends.len() {
+            return Way::Free;
+        }
+        let fate = draw(struck, qp, qp.left, own, now);
+        let send = &mut qp.sends[qp.left];
+        match fate {
+            Some(Fate::Unready(times)) if is_reliable && takes_receive(send.opcode) => send.judged.unready = times,
+            Some(Fate::Denied) if is_reliable && send.length != 0 && !matches!(send.opcode, Opcode::Send | Opcode::SendImm) => send.key = 0,
+            Some(Fate::Unanswered) if is_reliable => send.judged.verdict = Verdict::Lost,
+            Some(Fate::Broken) => send.judged.verdict = Verdict::Breaks,
+            Some(Fate::Death) => (struck.die)(),
+            _ => {}
         }
         match send.judged.verdict {
             Verdict::None | Verdict::Leaves => return Way::Free,
@@ -98,18 +97,14 @@ impl Core {
     /// how many had left before it failed is a matter of time.
     #[cold]
     pub(crate) fn judge(&mut self, number: u32, most: usize) {
+        if self.struck.is_none() {
+            return;
+        }
         let (now, own) = (self.time(), self.name.gid);
         let Some(struck) = &mut self.struck else { return };
         let Some(qp) = self.qps.get_mut(number as usize & (crate::name::QPS_MAX - 1)).and_then(Option::as_deref_mut) else { return };
-        let Some(fates) = &mut qp.fates else { return };
         for at in 0..qp.sends.len().min(most) {
-            let send = &mut qp.sends[at];
-            if send.judged.verdict != Verdict::None {
-                continue;
-            }
-            send.judged.verdict = Verdict::Leaves;
-            let link = struck.link(receiver(send.to, qp.attributes.gid, own));
-            let _ = fates.judge(&link, Instant(now.saturating_sub(struck.opened)));
+            let _ = draw(struck, qp, at, own, now);
         }
     }
 
@@ -178,9 +173,16 @@ impl Core {
     }
 }
 
-/// Where a request goes.
-fn receiver(of_datagram: Option<Destination>, of_pair: Option<Gid>, own: Gid) -> Gid {
-    of_datagram.map_or(of_pair, |to| to.gid).unwrap_or(own)
+/// Draws the fate of a request, unless that was done.
+fn draw(struck: &mut Struck, qp: &mut Qp, at: usize, own: Gid, now: u64) -> Option<Fate> {
+    let send = &mut qp.sends[at];
+    if send.judged.verdict != Verdict::None {
+        return None;
+    }
+    send.judged.verdict = Verdict::Leaves;
+    let to = send.to.map_or(qp.attributes.gid, |to| to.gid).unwrap_or(own);
+    let link = struck.link(to);
+    Some(qp.fates.as_mut()?.judge(&link, Instant(now.saturating_sub(struck.opened))))
 }
 
 fn takes_receive(opcode: Opcode) -> bool {
