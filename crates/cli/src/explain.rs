@@ -29,7 +29,7 @@ use bellwire_trace::here;
 use bellwire_trace::kinds::Layer;
 
 const LONG_ABOUT: &str = "\
-Runs a program and tells, when it has ended, of each connection (queue pair, virtual interface, endpoint of libfabric, global memory, remote procedure calls) and size class: the wire and why it was chosen, which way requests went and how often, \
+Runs a program and tells, when it has ended, of each connection (queue pair, virtual interface, endpoint of libfabric or of Active Messages, global memory, remote procedure calls) and size class: the wire and why it was chosen, which way requests went and how often, \
 percentiles of the time until they were complete, what was sent again or had to wait, and what would make it faster or well. Processes that the program starts on this host are watched as well.
 
 SIGUSR1 to this command has it tell so in between as well; a file of -o then has what is known by then.

@@ -71,7 +71,11 @@ pub struct Arguments {
 /// # Errors
 /// A sentence.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let text = || families::text(&Model::new(arguments.requests).look(arguments.pid), !arguments.no_vis);
+    let look = || {
+        let seen = Model::default().look(arguments.pid);
+        if arguments.requests { seen.with_requests(arguments.pid) } else { seen }
+    };
+    let text = || families::text(&look(), !arguments.no_vis);
     match &arguments.listen {
         None => output::print(&text()),
         Some(place) => serve::run(place, text),

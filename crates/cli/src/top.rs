@@ -93,7 +93,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// See the exit status.
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    let mut model = Model::new(arguments.requests);
+    let mut model = Model::default();
     if arguments.once {
         model.look(arguments.pid);
         if arguments.pid.is_some_and(|_| model.is_empty()) {
@@ -105,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             });
         }
         std::thread::sleep(arguments.interval);
-        return output::print(&text(arguments, &model.look(arguments.pid), arguments.sort, None));
+        return output::print(&text(arguments, &look(arguments, &mut model), arguments.sort, None));
     }
     if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() && !arguments.json {
         return interactive(arguments, &mut model);
@@ -113,11 +113,17 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     model.look(arguments.pid);
     loop {
         std::thread::sleep(arguments.interval);
-        let view = text(arguments, &model.look(arguments.pid), arguments.sort, None);
+        let view = text(arguments, &look(arguments, &mut model), arguments.sort, None);
         if !screen::print_line(&view) {
             return Ok(());
         }
     }
+}
+
+/// A look that is shown.
+fn look(arguments: &Arguments, model: &mut Model) -> Snapshot {
+    let snapshot = model.look(arguments.pid);
+    if arguments.requests { snapshot.with_requests(arguments.pid) } else { snapshot }
 }
 
 fn text(arguments: &Arguments, snapshot: &Snapshot, sort: Sort, size: Option<(usize, usize)>) -> String {
@@ -129,7 +135,7 @@ fn interactive(arguments: &Arguments, model: &mut Model) -> Result<(), String> {
     let mut sort = arguments.sort;
     model.look(arguments.pid);
     loop {
-        let snapshot = model.look(arguments.pid);
+        let snapshot = look(arguments, model);
         let deadline = Instant::now() + arguments.interval;
         loop {
             screen.draw(&text(arguments, &snapshot, sort, Some(screen.size()))).map_err(|error| format!("terminal: {error}"))?;

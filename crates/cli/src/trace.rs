@@ -9,7 +9,7 @@ mod json;
 pub mod merge;
 mod perfetto;
 pub mod program;
-mod show;
+pub mod show;
 mod tree;
 
 use self::attach::{LIMITS, attach};

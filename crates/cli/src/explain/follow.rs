@@ -458,6 +458,16 @@ mod tests {
     #[allow(non_upper_case_globals)]
     const Copied_: Kind = Kind::Sent;
 
+    /// Of a layer that is not traced itself: from a message until the peer's next one.
+    #[test]
+    fn messages_and_their_answers() {
+        use Kind::*;
+        let process = follow(&[(0, Sent, 3, &[1, 0]), (5, Sent, 3, &[2, 300]), (40, Received, 3, &[1, 0]), (50, Received, 3, &[1, 0])]);
+        let messages = &process.vis[&3].messages;
+        assert_eq!((messages.lines, messages.longer, messages.longer_bytes), (1, 2, 300));
+        assert_eq!((messages.answers.count(), messages.answers.most()), (1, 40));
+    }
+
     #[test]
     fn virtual_interfaces_of_the_program() {
         use Kind::*;

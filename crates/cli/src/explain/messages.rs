@@ -8,6 +8,7 @@ use bellwire_trace::{Event, Kind};
 
 use super::classes::{Calls, Class};
 use super::ways::{Way, size_class};
+use crate::trace::show;
 
 /// Requests of a connection that are followed at a time: no connection has more out.
 const FOLLOWED_MAX: usize = 256;
@@ -44,9 +45,8 @@ pub struct Followed {
 }
 
 fn class(endpoint: u64, entry: u64, operation: u64, bytes: u64) -> Class {
-    let Some(bellwire_trace::kinds::Form::Words(words)) = Kind::AmCall.about().fields.get(2).map(|field| field.form) else { return Class::default() };
-    let operation = usize::try_from(operation).ok().and_then(|at| words.get(at)).unwrap_or(&"?");
-    Class { connection: format!("active messages: endpoint {endpoint:#x} to entry {entry}"), operation: (*operation).to_owned(), most: Some(size_class(bytes)) }
+    let connection = format!("active messages: endpoint {endpoint:#x} to entry {entry}");
+    Class { connection, operation: show::field(Kind::AmCall, 2, operation), most: Some(size_class(bytes)) }
 }
 
 impl Followed {

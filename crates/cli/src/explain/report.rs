@@ -5,29 +5,21 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bellwire_trace::Kind;
-use bellwire_trace::kinds::Form;
 use serde_json::{Value, json};
 
 use super::classes::{self, Calls};
 use super::follow::{Class, Connection, Process, Processes};
 use super::times::Times;
 use super::ways::Way;
+use crate::trace::show;
 
 /// Fewer requests than this are no reason for advice.
 const FEW: u64 = 10;
 /// The reasons with which connections and links end when all is well.
 const USUAL_ENDS: [&str; 2] = ["the peer disconnected", "the peer closed its NIC"];
 
-/// The word of a field's number in the table of events.
-fn word_of(kind: Kind, field: usize, number: u64) -> String {
-    match kind.about().fields.get(field).map(|field| field.form) {
-        Some(Form::Words(words)) => usize::try_from(number).ok().and_then(|at| words.get(at)).map_or_else(|| number.to_string(), |word| (*word).to_owned()),
-        _ => number.to_string(),
-    }
-}
-
 pub(super) fn operation(connection: &Connection, number: u64) -> String {
-    if connection.is_pair { word_of(Kind::PostSend, 2, number) } else { word_of(Kind::Posted, 2, number) }
+    if connection.is_pair { show::field(Kind::PostSend, 2, number) } else { show::field(Kind::Posted, 2, number) }
 }
 
 /// The sizes of a class, in words.
@@ -164,7 +156,7 @@ fn advice(process: &Process) -> Vec<String> {
             let failed: u64 = class.failed.values().sum();
             if failed != 0 {
                 let statuses: Vec<String> =
-                    class.failed.iter().map(|(status, count)| format!("{count} {}", word_of(Kind::WorkCompletion, 1, *status))).collect();
+                    class.failed.iter().map(|(status, count)| format!("{count} {}", show::field(Kind::WorkCompletion, 1, *status))).collect();
                 advice.push(format!("{what}: {failed} failed ({})", statuses.join(", ")));
             }
         }
@@ -312,7 +304,7 @@ pub fn json(processes: &Processes) -> String {
         let ways: serde_json::Map<String, Value> =
             class.ways.iter().filter(|(_, count)| **count != 0).map(|(way, count)| (way.name().to_owned(), json!(count))).collect();
         let failed: serde_json::Map<String, Value> =
-            class.failed.iter().map(|(status, count)| (word_of(Kind::WorkCompletion, 1, *status), json!(count))).collect();
+            class.failed.iter().map(|(status, count)| (show::field(Kind::WorkCompletion, 1, *status), json!(count))).collect();
         json!({
             "operation": operation(connection, *number),
             "bytes_at_most": if *most == u64::MAX { Value::Null } else { json!(most) },

@@ -2,7 +2,7 @@
 //! How long requests of running processes take now: nothing on a message's way looks at the clock,
 //! so processes are traced for a moment, as `bellwire explain --pid` does for longer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -90,28 +90,22 @@ pub fn sample(pid: Option<i32>) -> Sample {
 
 /// The requests of a process, by their classes.
 fn requests(pid: u32, process: &Process) -> Vec<Requests> {
-    let mut all: BTreeMap<(String, String, Option<u64>), &Times> = BTreeMap::new();
+    let of = |connection: &str, operation: String, size, times: &Times| Requests {
+        pid,
+        program: process.program.clone(),
+        connection: connection.to_owned(),
+        operation,
+        size,
+        seen: times.count(),
+        p50_ns: times.percentile(50),
+        p99_ns: times.percentile(99),
+        most_ns: times.most(),
+    };
+    let mut all = Vec::new();
     for (name, connection) in connections(process) {
-        for ((number, most), class) in &connection.classes {
-            all.insert((name.clone(), operation(connection, *number), Some(*most)), &class.completions);
-        }
+        all.extend(connection.classes.iter().map(|((number, most), class)| of(&name, operation(connection, *number), Some(*most), &class.completions)));
     }
-    for (class, calls) in &process.calls.classes {
-        all.insert((class.connection.clone(), class.operation.clone(), class.most), &calls.completions);
-    }
-    let is_timed = |times: &&Times| times.count() != 0;
-    all.into_iter()
-        .filter(|(_, times)| is_timed(times))
-        .map(|((connection, operation, size), times)| Requests {
-            pid,
-            program: process.program.clone(),
-            connection,
-            operation,
-            size,
-            seen: times.count(),
-            p50_ns: times.percentile(50),
-            p99_ns: times.percentile(99),
-            most_ns: times.most(),
-        })
-        .collect()
+    all.extend(process.calls.classes.iter().map(|(class, calls)| of(&class.connection, class.operation.clone(), class.most, &calls.completions)));
+    all.retain(|requests| requests.seen != 0);
+    all
 }

@@ -128,6 +128,16 @@ pub struct Snapshot {
     pub seconds: f64,
 }
 
+impl Snapshot {
+    /// With the requests of a moment, of one process or of all.
+    pub fn with_requests(mut self, pid: Option<i32>) -> Self {
+        let sampled = sample(pid);
+        self.requests = sampled.requests;
+        self.silent.extend(sampled.silent);
+        self
+    }
+}
+
 /// One agent with its rates.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AgentRow {
@@ -146,16 +156,9 @@ pub struct AgentRow {
 pub struct Model {
     last: HashMap<(i32, u32), (Nic, Instant)>,
     agents: HashMap<String, (agent::Status, Instant)>,
-    /// Requests are sampled.
-    with_requests: bool,
 }
 
 impl Model {
-    /// One whose looks sample requests, or one whose looks do not.
-    pub fn new(with_requests: bool) -> Self {
-        Self { with_requests, ..Self::default() }
-    }
-
     /// Whether the last look saw no NIC.
     pub fn is_empty(&self) -> bool {
         self.last.is_empty()
@@ -184,11 +187,6 @@ impl Model {
             }
         }
         self.last = seen;
-        if self.with_requests {
-            let sampled = sample(pid);
-            snapshot.requests = sampled.requests;
-            snapshot.silent.extend(sampled.silent);
-        }
         // Of one process it is not wanted.
         if pid.is_none() {
             self.look_at_agents(&mut snapshot);

@@ -96,8 +96,10 @@ fn request_lines(requests: &[Requests]) -> Vec<String> {
     if requests.is_empty() {
         return Vec::new();
     }
-    let heading =
-        format!("{:>10} {:<16} {:<44} {:<20} {:<11} {:>8} {:>9} {:>9} {:>9}", "process", "requests", "of", "operation", "size", "seen", "half", "99 %", "most");
+    let heading = format!(
+        "{:>10} {:<16} {:<44} {:<20} {:<11} {:>8} {:>9} {:>9} {:>9}",
+        "process", "requests of", "connection", "operation", "size", "seen", "half", "99 %", "most"
+    );
     let line = |of: &Requests| {
         let sizes = of.size.map_or_else(|| "-".to_owned(), size);
         let [half, most, longest] = [of.p50_ns, of.p99_ns, of.most_ns].map(time);

@@ -14,7 +14,7 @@ use super::program::{Folder, Pace, give};
 
 /// This says which calls of a process that ran before are not seen.
 pub const LIMITS: &str = "calls through functions that the program held before are not seen: those of libfabric's objects, of queue pairs and completion queues of the newer interface \
-of libibverbs, of global memory, and remote procedure calls; what the engine does of them is";
+of libibverbs, of global memory, of bundles of Active Messages, and remote procedure calls; what the engine does of them is";
 /// Between two looks for NICs that the process has opened meanwhile.
 const NEW: Duration = Duration::from_secs(1);
 /// Between two looks for signals.

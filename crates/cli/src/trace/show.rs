@@ -18,6 +18,11 @@ pub fn value(form: Form, word: u64) -> String {
     }
 }
 
+/// A word of a kind's field as text.
+pub fn field(kind: Kind, at: usize, word: u64) -> String {
+    kind.about().fields.get(at).map_or_else(|| word.to_string(), |field| value(field.form, word))
+}
+
 /// The name of an event: of a call by name, that name.
 pub fn name(event: &Event) -> String {
     if event.kind.is_named_call() { event.text() } else { event.kind.about().name.to_owned() }
