@@ -182,7 +182,7 @@ def complaints(found, rows):
             elif kind == "no" and len(rest) < 10:
                 said.append(f"{TABLE}: {block.place}: why not?")
             elif kind not in ("run", "alike", "same", "no"):
-                said.append(f"{TABLE}: {block.place}: {kind} is none of run, alike, same, no")
+                said.append(f"{TABLE}: {block.place}: its kind is {kind}; it can be run, alike, same or no")
     said += [f"{TABLE}: no block of {row[0]} begins with: {row[1]}" for row in rows if row[:2] not in used]
     return said
 

@@ -17,7 +17,7 @@ for program in ibv_devinfo ib_send_bw qperf; do
     fi
 done
 "$source/link.sh" "$archive" "$out" || exit 1
-export BELLWIRE_VERBS=$out/libbellwire-verbs.so
+preloaded=$out/libbellwire-verbs.so
 passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED $*"; }
@@ -58,8 +58,8 @@ if [ -n "$genuine" ] && [ -z "$lacking" ]; then ok; else bad "symbols that $genu
 if cc -std=c11 -D_GNU_SOURCE -I"$out" -o "$out/layout" "$here/layout.c" 2>"$out/layout.log" && [ "$(wc -l <"$out/layout.h")" -gt 100 ]; then ok; else bad layout: "$(head -3 "$out/layout.log")"; fi
 
 # ---- devices, by both libraries
-if LD_PRELOAD=$BELLWIRE_VERBS ibv_devices | grep -q bellwire0 && LD_LIBRARY_PATH=$out/bellwire-verbs ibv_devices | grep -q bellwire0; then ok; else bad ibv_devices; fi
-LD_PRELOAD=$BELLWIRE_VERBS ibv_devinfo -v >"$out/devinfo" 2>&1
+if LD_PRELOAD=$preloaded ibv_devices | grep -q bellwire0 && LD_LIBRARY_PATH=$out/bellwire-verbs ibv_devices | grep -q bellwire0; then ok; else bad ibv_devices; fi
+LD_PRELOAD=$preloaded ibv_devinfo -v >"$out/devinfo" 2>&1
 if grep -q PORT_ACTIVE "$out/devinfo" && grep -q 'RoCE v2' "$out/devinfo" && grep -q ATOMIC_HCA "$out/devinfo"; then ok; else bad ibv_devinfo; fi
 
 # ---- what the calls of a short message cost
@@ -75,42 +75,42 @@ if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/rules" "$here/rules.c" -libverbs
 alone() { # NAME=VALUE program arguments
     if env "$1" timeout $patience "${@:2}" >"$out/alone.log" 2>&1; then ok; else bad "${@:2}: $(head -n 3 "$out/alone.log" | tr '\n' ' ')"; fi
 }
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
+alone "LD_PRELOAD=$preloaded" "$out/rules"
 alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/rules++"
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" dies
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" reasons
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules" still
-BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/rules"
+alone "LD_PRELOAD=$preloaded" "$out/rules" dies
+alone "LD_PRELOAD=$preloaded" "$out/rules" reasons
+alone "LD_PRELOAD=$preloaded" "$out/rules" still
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$preloaded" "$out/rules"
 
 # ---- newer interfaces; events, order, unreliable services: by both libraries, with and without mapped memory, and by packets
 for program in newer events objects groups import waiting; do
     if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/$program" "$here/$program.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/$program++" "$here/$program.c" -libverbs; then ok; else bad "$program.c"; fi
-    alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
+    alone "LD_PRELOAD=$preloaded" "$out/$program"
     alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/$program++"
-    BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
-    BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/$program"
+    BELLWIRE_MODE=guarded alone "LD_PRELOAD=$preloaded" "$out/$program"
+    BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$preloaded" "$out/$program"
 done
 
 # ---- memory that is unmapped while it is registered: by a peer's requests nobody is killed
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/unmapped" "$here/unmapped.c" -libverbs && c++ -x c++ -Wall -Wextra -Werror -o "$out/unmapped++" "$here/unmapped.c" -libverbs; then ok; else bad unmapped.c; fi
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped" kept
+alone "LD_PRELOAD=$preloaded" "$out/unmapped" kept
 alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/unmapped++" kept
 export BELLWIRE_ADOPT=never
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped"
-BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped"
-BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/unmapped"
+alone "LD_PRELOAD=$preloaded" "$out/unmapped"
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$preloaded" "$out/unmapped"
+BELLWIRE_SHM=off BELLWIRE_UDP=on alone "LD_PRELOAD=$preloaded" "$out/unmapped"
 unset BELLWIRE_ADOPT
 
 # ---- a program of 2006, bound to the second versions of names: by both libraries
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/older" "$here/older.c" -libverbs; then ok; else bad older.c; fi
-alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/older"
+alone "LD_PRELOAD=$preloaded" "$out/older"
 alone "LD_LIBRARY_PATH=$out/bellwire-verbs" "$out/older"
-BELLWIRE_MODE=guarded alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/older"
+BELLWIRE_MODE=guarded alone "LD_PRELOAD=$preloaded" "$out/older"
 
 # ---- faults on purpose: the program sees each; the same seed, the same story
 if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/faults" "$here/faults.c" -libverbs; then ok; else bad faults.c; fi
 trace() { # file, seed, trace or slowly
-    BELLWIRE_FAULTS=rnr=0.2:5,unanswered=0.03,denied=0.1,qp=0.03,seed=$2 LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" "${3:-trace}" >"$out/$1" 2>&1
+    BELLWIRE_FAULTS=rnr=0.2:5,unanswered=0.03,denied=0.1,qp=0.03,seed=$2 LD_PRELOAD=$preloaded timeout $patience "$out/faults" "${3:-trace}" >"$out/$1" 2>&1
 }
 if trace trace-1 7 && trace trace-2 7 && trace trace-3 8 && cmp -s "$out/trace-1" "$out/trace-2" && ! cmp -s "$out/trace-1" "$out/trace-3"; then ok; else bad "faults trace: $(tail -n 1 "$out/trace-1")"; fi
 # Requests that are flushed have their fates too, whether or not they would have left in time.
@@ -118,9 +118,9 @@ if trace trace-4 7 slowly && cmp -s "$out/trace-1" "$out/trace-4"; then ok; else
 for what in 'RNR retry' 'transport retry' 'remote access error' 'Flushed' 'at the sender: local work queue catastrophic' 'at the receiver: local access violation' success; do
     if grep -q "$what" "$out/trace-1"; then ok; else bad "faults trace: no $what"; fi
 done
-BELLWIRE_FAULTS=port=300ms..700ms alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/faults" port
-BELLWIRE_FAULTS=port=300ms.. alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/faults" impatient
-died() { LD_PRELOAD=$BELLWIRE_VERBS timeout $patience "$out/faults" death "death=0.05,seed=$1"; }
+BELLWIRE_FAULTS=port=300ms..700ms alone "LD_PRELOAD=$preloaded" "$out/faults" port
+BELLWIRE_FAULTS=port=300ms.. alone "LD_PRELOAD=$preloaded" "$out/faults" impatient
+died() { LD_PRELOAD=$preloaded timeout $patience "$out/faults" death "death=0.05,seed=$1"; }
 if one=$(died 3) && two=$(died 3) && three=$(died 4) && [ "$one" = "$two" ] && [ "$one" != "$three" ]; then ok; else bad "faults death: $one, $two, $three"; fi
 BELLWIRE_FAULTS=rnr=0.2:2,seed=1 pair ibv_rc_pingpong -c -n 500
 
@@ -129,10 +129,10 @@ if cc -std=gnu11 -Wall -Wextra -Werror -o "$out/strict" "$here/strict.c" -libver
 for pair in memory:memory-in-use registration:memory-in-use receives:missing-receive given-up:missing-receive keys:key domains:key rights:key queue:send-queue-full route-room:grh-room lost-datagram:missing-receive left:completions-left; do
     what=${pair%:*}
     rm -f "$out/reports"
-    BELLWIRE_VERBS_STRICT=json:$out/reports alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/strict" "$what" bad
+    BELLWIRE_VERBS_STRICT=json:$out/reports alone "LD_PRELOAD=$preloaded" "$out/strict" "$what" bad
     if grep -q "\"rule\":\"${pair#*:}\"" "$out/reports"; then ok; else bad "strict: $what is not reported"; fi
     rm -f "$out/reports"
-    BELLWIRE_VERBS_STRICT=text:$out/reports alone "LD_PRELOAD=$BELLWIRE_VERBS" "$out/strict" "$what" good
+    BELLWIRE_VERBS_STRICT=text:$out/reports alone "LD_PRELOAD=$preloaded" "$out/strict" "$what" good
     if [ ! -s "$out/reports" ]; then ok; else bad "strict: $what: $(head -n 1 "$out/reports")"; fi
 done
 rm -f "$out/reports"
@@ -207,11 +207,11 @@ unset BELLWIRE_SHM BELLWIRE_UDP
 
 # ---- qperf: a server for all of its tests
 port=$((port + 1))
-BELLWIRE_VERBS_STRICT=text:$out/reports LD_PRELOAD=$BELLWIRE_VERBS qperf -lp $port >"$out/qperf.log" 2>&1 &
+BELLWIRE_VERBS_STRICT=text:$out/reports LD_PRELOAD=$preloaded qperf -lp $port >"$out/qperf.log" 2>&1 &
 server=$!
 listens $port
 qperf_test() {
-    if LD_PRELOAD=$BELLWIRE_VERBS timeout $patience qperf 127.0.0.1 -lp $port -t 1 -i bellwire0:1 "$1" >"$out/client.log" 2>&1 && grep -qE 'bw|latency|msg_rate' "$out/client.log"; then ok; else bad qperf "$1: $(tail -n 2 "$out/client.log" | tr '\n' ' ')"; fi
+    if LD_PRELOAD=$preloaded timeout $patience qperf 127.0.0.1 -lp $port -t 1 -i bellwire0:1 "$1" >"$out/client.log" 2>&1 && grep -qE 'bw|latency|msg_rate' "$out/client.log"; then ok; else bad qperf "$1: $(tail -n 2 "$out/client.log" | tr '\n' ' ')"; fi
 }
 tests="rc_bw rc_lat ver_rc_compare_swap ver_rc_fetch_add ud_lat"
 [ "$mode" = long ] && tests="$tests rc_bi_bw rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr uc_bw uc_lat uc_rdma_write_bw uc_rdma_write_lat ud_bw ud_bi_bw"

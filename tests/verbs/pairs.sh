@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Pairs of programs, a server and a client; for tests/verbs/check.sh. Wants $out, $BELLWIRE_VERBS, ok() and bad().
+# Pairs of programs, a server and a client; for tests/verbs/check.sh. Wants $out, $preloaded, ok() and bad().
 patience=60
 port=$((20000 + $$ % 20000))
 # Waits until somebody listens at a port (the server's first step).
@@ -26,5 +26,5 @@ both() { # NAME=VALUE program arguments
     served=$?
     if [ $code = 0 ] && [ $served = 0 ]; then ok; else bad "$* ($code, $served): $(tail -n 2 "$out/client.log" | tr '\n' ' ') | $(tail -n 2 "$out/server.log" | tr '\n' ' ')"; fi
 }
-pair() { both "LD_PRELOAD=$BELLWIRE_VERBS" "$@"; }
+pair() { both "LD_PRELOAD=$preloaded" "$@"; }
 by_library() { both "LD_LIBRARY_PATH=$out/bellwire-verbs" "$@"; }
