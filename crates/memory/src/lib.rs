@@ -8,6 +8,7 @@
 //! |---|---|
 //! | memory that can be handed to another process, sealed | [`region`], [`reserve`] |
 //! | a part of it at an address of its own; a program's own pages made shareable | `view`, `adopted` |
+//! | the same for pages that threads use meanwhile, and for a registration's time | `adopt` |
 //! | a counter of several processes, to sleep on | `counter` |
 //! | a word that counts triggers, of which the first interrupts | `flag_word` |
 //! | handing it over; who the peer is | [`fd_passing`], [`pidfd`] |
@@ -43,6 +44,8 @@
 //! - `core::sync::atomic` is used through [`atomic`] only, so that the models (`--cfg loom`) see
 //!   every access. `MEMORY_MODEL.md` lists all of them.
 
+#[cfg(not(loom))]
+pub mod adopt;
 #[cfg(not(loom))]
 pub mod adopted;
 pub mod atomic;

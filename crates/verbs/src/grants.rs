@@ -8,11 +8,10 @@
 //! before the call returns, and nobody is inside it by the old one. Peers of other queue pairs,
 //! which go by packets then, are told the new name.
 
-use crate::adopt::Adopted;
 use crate::connection::ConnectionId;
 use crate::core::Core;
 use crate::header::{Head, Kind};
-use crate::memory::Grant;
+use crate::memory::{Adopted, Grant};
 use crate::registration::disown;
 use crate::types::{Access, QpKind};
 use bellwire_via::wire::Wire;

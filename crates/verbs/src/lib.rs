@@ -19,7 +19,7 @@
 //! | `windows.rs`, `binding.rs`, `memory/on_demand.rs` | memory windows, and how they are bound; regions on demand |
 //! | `domains.rs`, `xrc.rs` | protection and XRC domains; extended reliable connections |
 //! | `owned.rs` | memory with an owner |
-//! | `adopt.rs`, `direct.rs` | memory of programs that peers map; requests done in it without the owner |
+//! | `registration.rs`, `direct.rs` | memory of programs, which peers map if it can be exchanged; requests done in it without the owner |
 //! | `request.rs`, `send.rs`, `ending.rs`, `reason.rs` | requests of the program: posted, sent, completed; why they fail |
 //! | `short.rs` | messages that need nothing of all that: a way of their own |
 //! | `arrive.rs`, `serve.rs`, `reach.rs`, `answers.rs` | packets that arrive: checked; requests carried out; the memory that they name; answers to ours |
@@ -31,7 +31,6 @@
 //! | `joined.rs`, `groups.rs` | the groups of a device; multicast |
 //! | `header.rs`, `connection.rs`, `life.rs`, `name.rs`, `lost.rs` | packets; connections, names and ends of peers |
 
-mod adopt;
 mod answers;
 mod armed;
 mod arrive;
@@ -45,9 +44,7 @@ mod core;
 mod direct;
 mod domains;
 mod ending;
-mod exchange;
 mod fates;
-mod freeze;
 mod grants;
 mod groups;
 mod header;
@@ -81,7 +78,6 @@ mod serve;
 mod short;
 mod strict;
 mod struck;
-mod tracing;
 mod types;
 mod watch;
 mod windows;
@@ -89,7 +85,6 @@ mod witness;
 mod xrc;
 
 pub use self::core::AsyncEvent;
-pub use adopt::{after_fork_in_child, after_fork_in_parent, before_fork};
 pub use channel::Channel;
 pub use cm::{CmHost, Orphan, on_orphans};
 pub use direct::ShortAccess;

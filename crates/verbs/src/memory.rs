@@ -17,7 +17,6 @@
 
 mod on_demand;
 
-use crate::adopt::Adopted;
 use crate::types::{Access, Sge};
 use bellwire_memory::atomic::{AtomicU64, Ordering};
 use bellwire_memory::bytes;
@@ -41,6 +40,19 @@ pub struct Region {
     pub access: Access,
     /// Where peers can map it, if they can.
     pub adopted: Option<Adopted>,
+}
+
+/// Pages that are the engine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Where they are for the program.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Where the engine has them.
+    pub base: u64,
+    /// The engine's handle of their registration.
+    pub handle: u32,
 }
 
 /// Memory of the peer that may be reached.

@@ -2,8 +2,7 @@
 //! Memory with an owner: of the engine's allocator, registered, and reached by copying. A program
 //! that needs no memory at an address of its own choice registers without a promise.
 
-use crate::adopt::Adopted;
-use crate::memory::Region;
+use crate::memory::{Adopted, Region};
 use crate::port::Port;
 use crate::registration::{WRITES, key_of_region};
 use crate::types::{Access, Error, Sge};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Registering memory of programs, and exchanging it for memory that peers can map (`adopt.rs`).
+//! Registering memory of programs, and exchanging it for memory that peers can map
+//! (`bellwire_memory::adopt`).
 
-use crate::adopt::{Adopted, How, adopt, may_adopt, pages_of, release, share};
 use crate::core::Core;
-use crate::memory::{Denied, Prefetch, Region, bring_in, is_on_demand_key};
+use crate::memory::{Adopted, Denied, Prefetch, Region, bring_in, is_on_demand_key};
 use crate::port::Port;
 use crate::progress::HostWire;
 use crate::types::{Access, Error, Sge};
 use crate::windows::is_window_key;
-use bellwire_via::nic::Adoption;
+use bellwire_memory::adopt::{Adoption, How, adopt, may_adopt, pages_of, release, share};
 use bellwire_via::wire::Wire;
 use bellwire_via::{Engine, MemAttributes, MemHandle};
 use std::ops::Range;

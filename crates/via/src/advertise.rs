@@ -35,7 +35,7 @@ impl<W: Wire> Engine<W> {
             }
             let Some(place) = self.registry.place_of(&work.segments.only) else { continue };
             work.advertised = true;
-            self.registry.mark_advertised(work.segments.only.address);
+            self.registry.mark_advertised(place);
             let message = vi.message.wrapping_add(at.wrapping_sub(done));
             self.wire.advertise(vi.link, connection.raw(), message, &Advertisement { segment: place.segment, length: work.capacity, offset: place.offset });
         }

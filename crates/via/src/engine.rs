@@ -5,6 +5,7 @@
 //! what the wire brings. Outputs: completions in queues, [`Event`]s, and what goes into the wire.
 //! Data path: `post.rs`, `transmit.rs`, `progress.rs`, `deliver.rs`, `complete.rs`.
 
+mod adopted;
 mod cached;
 mod memory;
 

@@ -56,6 +56,7 @@ mod identity;
 mod machine;
 mod memory;
 mod port;
+mod registered;
 mod request_wait;
 mod shared;
 mod snapshot;
@@ -122,6 +123,8 @@ const DESCRIPTORS_AHEAD: u32 = 1024;
 pub struct Nic {
     shared: Arc<Shared>,
     helper: Option<JoinHandle<()>>,
+    /// How memory of the program may be exchanged for memory that peers map.
+    adoption: Adoption,
 }
 
 /// Caller: a NIC cannot be closed from within one of its handlers. The NIC is given back.
@@ -212,6 +215,7 @@ impl Nic {
         let spin_max_ns = saturating_ns(config.spin.min(SPIN_MAX));
         let wire = open_wire(&mut config)?;
         let identity = Identity::new(config.mode, &config.host);
+        let adoption = config.usable_adoption();
         let port = Port::new(&wire)?;
         fd_table::reserve(wire.control_fd(), DESCRIPTORS_AHEAD);
         let mut engine = Engine::new(wire, config.seed);
@@ -239,7 +243,7 @@ impl Nic {
             let shared = Arc::clone(&shared);
             move || helper::run(&shared, stat)
         });
-        Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?) })
+        Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?), adoption })
     }
 
     /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything

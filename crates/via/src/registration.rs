@@ -12,8 +12,10 @@ use crate::handle::{Handle, Slab};
 use crate::status::Status;
 use crate::wire::{Allocation, CatalogueEntry, MemoryKind, NO_SEGMENT, Wire};
 use crate::work_queue::{Lease, Segment};
+use bellwire_memory::adopt::AdoptedPages;
 use bellwire_memory::owned_bytes::OwnedBytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Regions that a NIC can hold.
 pub const REGIONS_MAX: usize = 1 << 18;
@@ -35,7 +37,12 @@ pub struct Region {
     version: u32,
     /// Peers have been told.
     published: bool,
+    /// The allocation that it lies in, or that lies in it.
     segment: Option<u32>,
+    /// Where the engine has that allocation, and its bytes.
+    home: u64,
+    segment_length: u64,
+    /// Where the region begins in it; below zero, as a number that wraps, if that is before it.
     segment_offset: u64,
 }
 
@@ -49,10 +56,31 @@ pub struct Place {
     pub segment: u32,
     /// Offset of the segment asked about.
     pub offset: u64,
+    /// Where the engine has the allocation.
+    home: u64,
+}
+
+/// The allocation of a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home {
+    base: u64,
+    length: u64,
+    segment: u32,
+    /// As in [`Region`].
+    offset: u64,
+}
+
+impl Home {
+    /// Where the engine has the allocation.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
 }
 
 #[derive(Debug)]
 struct Owned {
+    /// The pages of the program that are a second mapping of it; it ends with its last region.
+    adopted: Option<AdoptedPages>,
     allocation: Allocation,
     /// The regions inside it.
     regions: Vec<MemHandle>,
@@ -121,9 +149,40 @@ impl Registry {
         if address == 0 || length == 0 || address.checked_add(length).is_none() {
             return Err(Error::InvalidParameter);
         }
-        let owned = self.allocation_around(address, length);
-        let kind = if owned.is_some() { MemoryKind::Writable } else { wire.probe_memory(address, length) };
-        self.register_as(wire, (address, length), attributes, kind)
+        let home = self.allocation_around(address, length);
+        let kind = if home.is_some() { MemoryKind::Writable } else { wire.probe_memory(address, length) };
+        self.register_in(wire, (address, length), attributes, kind, home)
+    }
+
+    /// Registers memory of the program of which whole pages are a second mapping of an allocation.
+    pub(crate) fn register_adopted<W: Wire>(
+        &mut self,
+        wire: &mut W,
+        (address, length): (u64, u64),
+        attributes: &MemAttributes,
+        home: Home,
+    ) -> Result<MemHandle, Error> {
+        let kind = wire.probe_memory(address, length);
+        self.register_in(wire, (address, length), attributes, kind, Some(home))
+    }
+
+    /// The allocation of which pages of the program are a second mapping, for a region that begins
+    /// at `address`.
+    pub(crate) fn adopted_around(&self, address: u64, pages: &Range<u64>) -> Option<Home> {
+        let (base, o) = self
+            .owned
+            .iter()
+            .find(|(_, o)| o.adopted.as_ref().is_some_and(|a| a.start() <= pages.start && pages.end <= a.start() + o.allocation.length as u64))?;
+        let start = o.adopted.as_ref().map_or(0, AdoptedPages::start);
+        Some(Home { base: *base, length: o.allocation.length as u64, segment: o.allocation.segment, offset: address.wrapping_sub(start) })
+    }
+
+    /// Notes that pages of the program are a second mapping of an allocation, which then ends with
+    /// its last region.
+    pub(crate) fn set_adopted(&mut self, base: u64, pages: AdoptedPages) {
+        if let Some(o) = self.owned.get_mut(&base) {
+            o.adopted = Some(pages);
+        }
     }
 
     /// Registers memory that is `kind` for certain.
@@ -134,15 +193,25 @@ impl Registry {
         attributes: &MemAttributes,
         kind: MemoryKind,
     ) -> Result<MemHandle, Error> {
+        let home = self.allocation_around(address, length);
+        self.register_in(wire, (address, length), attributes, kind, home)
+    }
+
+    fn register_in<W: Wire>(
+        &mut self,
+        wire: &mut W,
+        (address, length): (u64, u64),
+        attributes: &MemAttributes,
+        kind: MemoryKind,
+        home: Option<Home>,
+    ) -> Result<MemHandle, Error> {
         let writable = match kind {
             MemoryKind::Writable => true,
             MemoryKind::ReadOnly if attributes.rdma_write => return Err(Error::InvalidParameter),
             MemoryKind::ReadOnly => false,
             MemoryKind::Unmapped => return Err(Error::InvalidParameter),
         };
-        let owned = self.allocation_around(address, length);
         self.hold_ptag(attributes.ptag)?;
-        let (segment, segment_offset) = owned.map_or((None, 0), |(base, segment)| (Some(segment), address - base));
         let region = Region {
             start: address,
             length,
@@ -153,15 +222,17 @@ impl Registry {
             writable,
             version: 0,
             published: false,
-            segment,
-            segment_offset,
+            segment: home.map(|h| h.segment),
+            home: home.map_or(0, |h| h.base),
+            segment_length: home.map_or(0, |h| h.length),
+            segment_offset: home.map_or(0, |h| h.offset),
         };
         let Some(handle) = self.regions.insert(region) else {
             self.release_ptag(attributes.ptag);
             return Err(Error::Resource);
         };
-        if let Some((base, _)) = owned
-            && let Some(o) = self.owned.get_mut(&base)
+        if let Some(h) = home
+            && let Some(o) = self.owned.get_mut(&h.base)
         {
             o.regions.push(handle);
         }
@@ -182,12 +253,13 @@ impl Registry {
         if r.users != 0 {
             return Err(Error::Resource);
         }
-        let (ptag, start) = (r.ptag, r.start);
-        let owned = r.segment.is_some();
+        let (ptag, home) = (r.ptag, r.segment.map(|_| r.home));
         if r.published {
             wire.publish(handle.index(), None);
         }
-        if owned && let Some(o) = self.owned_around_mut(start) {
+        if let Some(base) = home
+            && let Some(o) = self.owned.get_mut(&base)
+        {
             o.regions.retain(|h| *h != handle);
         }
         self.regions.remove(handle);
@@ -252,6 +324,7 @@ impl Registry {
             return;
         }
         r.published = true;
+        let part = r.part_in_segment();
         wire.publish(
             handle.index(),
             Some(&CatalogueEntry {
@@ -260,10 +333,10 @@ impl Registry {
                 ptag: r.ptag,
                 write: r.rdma_write,
                 read: r.rdma_read,
-                address: r.start,
-                length: r.length,
+                address: part.0,
+                length: part.1,
                 segment: r.segment.unwrap_or(NO_SEGMENT),
-                segment_offset: r.segment_offset,
+                segment_offset: part.2,
             }),
         );
     }
@@ -303,7 +376,9 @@ impl Registry {
     #[inline]
     pub(crate) fn place_of(&self, s: &Segment) -> Option<Place> {
         let r = self.regions.get(Handle::from_raw(s.handle))?;
-        Some(Place { segment: r.segment?, offset: r.segment_offset + (s.address - r.start) })
+        let offset = r.segment_offset.wrapping_add(s.address.wrapping_sub(r.start));
+        let is_inside = offset <= r.segment_length && u64::from(s.length) <= r.segment_length - offset;
+        is_inside.then_some(Place { segment: r.segment?, offset, home: r.home })
     }
 
     /// Lets a queue of a VI with tag `ptag` rely on a region, if it may (and, with `write`, write
@@ -351,7 +426,7 @@ impl Registry {
             return Err(Error::InvalidParameter);
         }
         let allocation = wire.allocate(bytes).ok_or(Error::Resource)?;
-        self.owned.insert(allocation.base.expose_provenance() as u64, Owned { allocation, regions: Vec::new(), advertised: false });
+        self.owned.insert(allocation.base.expose_provenance() as u64, Owned { adopted: None, allocation, regions: Vec::new(), advertised: false });
         Ok(allocation.base)
     }
 
@@ -378,7 +453,8 @@ impl Registry {
                 return None;
             }
             tag = r.ptag;
-            ranges.push((r.segment_offset, r.segment_offset + r.length));
+            let (_, length, offset) = r.part_in_segment();
+            ranges.push((offset, offset + length));
         }
         ranges.sort_unstable();
         const PAGE: u64 = 4096;
@@ -400,27 +476,31 @@ impl Registry {
             .is_some_and(|o| o.advertised || o.regions.iter().any(|h| self.regions.get(*h).is_some_and(|r| r.rdma_write)))
     }
 
-    /// Notes that a receive descriptor at `address` is being made known.
+    /// Notes that a receive descriptor in an allocation is being made known.
     #[inline]
-    pub(crate) fn mark_advertised(&mut self, address: u64) {
-        if let Some(o) = self.owned_around_mut(address) {
+    pub(crate) fn mark_advertised(&mut self, place: Place) {
+        if let Some(o) = self.owned.get_mut(&place.home) {
             o.advertised = true;
         }
     }
 
-    fn allocation_around(&self, address: u64, length: u64) -> Option<(u64, u32)> {
+    fn allocation_around(&self, address: u64, length: u64) -> Option<Home> {
         let (base, o) = self.owned.range(..=address).next_back()?;
-        let offset = address - base;
-        (offset.checked_add(length)? <= o.allocation.length as u64).then_some((*base, o.allocation.segment))
+        let (offset, bytes) = (address - base, o.allocation.length as u64);
+        (offset.checked_add(length)? <= bytes).then_some(Home { base: *base, length: bytes, segment: o.allocation.segment, offset })
     }
 
-    fn owned_around_mut(&mut self, address: u64) -> Option<&mut Owned> {
-        self.owned.range_mut(..=address).next_back().map(|(_, o)| o)
-    }
-
-    /// The segment of an allocation that holds `address`.
+    /// The segment of an allocation that holds `address`, or of which a second mapping does.
     pub(crate) fn segment_at(&self, address: u64) -> Option<u32> {
-        self.allocation_around(address, 1).map(|(_, s)| s)
+        let own = self.allocation_around(address, 1);
+        own.or_else(|| self.adopted_around(address, &(address..address + 1))).map(|home| home.segment)
+    }
+
+    /// Where the engine has the allocation of a region, if pages of the program are a second
+    /// mapping of it.
+    pub(crate) fn adopted_home(&self, handle: MemHandle) -> Option<u64> {
+        let r = self.regions.get(handle).filter(|r| r.segment.is_some())?;
+        self.owned.get(&r.home).is_some_and(|o| o.adopted.is_some()).then_some(r.home)
     }
 
     /// First address and length of a region.
@@ -444,5 +524,16 @@ impl Region {
     fn holds(&self, address: u64, length: u64) -> bool {
         let offset = address.wrapping_sub(self.start);
         offset <= self.length && length <= self.length - offset
+    }
+
+    /// Of what peers may be told: first address, bytes, and where they begin in the allocation. All
+    /// of it, but for a region that is larger than the allocation in it.
+    fn part_in_segment(&self) -> (u64, u64, u64) {
+        if self.segment.is_none() || self.segment_offset <= self.segment_length {
+            let length = if self.segment.is_none() { self.length } else { self.length.min(self.segment_length - self.segment_offset) };
+            return (self.start, length, self.segment_offset);
+        }
+        let before = self.segment_offset.wrapping_neg();
+        (self.start + before, (self.length - before).min(self.segment_length), 0)
     }
 }

@@ -27,7 +27,7 @@ const fn variable(name: &'static str, values: &'static str, default: &'static st
 /// The variables for users, by name.
 pub const VARIABLES: &[Variable] = &[
     variable("BELLWIRE_ADDRESS", "address, interface or `auto`", "`127.0.0.1`", "where peers find this process"),
-    variable("BELLWIRE_ADOPT", "`auto`, `no-ptrace`, `never`", "`auto`", "whether pages of RDMA programs are exchanged for shared ones"),
+    variable("BELLWIRE_ADOPT", "`auto`, `no-ptrace`, `never`", "`auto`", "whether whole pages that a program registers are exchanged for pages that peers map"),
     variable("BELLWIRE_ALLOW", "users and groups, with commas", "nobody", "other users of this host that may share memory"),
     variable("BELLWIRE_AM", "`native`, `v1`, `v2`, `v3`", "`native`", "the layer that carries active messages"),
     variable("BELLWIRE_AM_CREDITS", "number, 1 to 256", "`8`", "requests that may be out, with a mapping of active messages"),

@@ -21,18 +21,6 @@ extern "C" fn at_exit() {
     devices::all().unwrap_or_default().iter().flat_map(Own::contexts).for_each(|port| port.settle());
 }
 
-unsafe extern "C" fn before_fork() {
-    bellwire_verbs::before_fork();
-}
-
-unsafe extern "C" fn in_parent() {
-    bellwire_verbs::after_fork_in_parent();
-}
-
-unsafe extern "C" fn in_child() {
-    bellwire_verbs::after_fork_in_child();
-}
-
 /// A connection that one port managed lost its peer, and the queue pair is another port's. A thread
 /// tells that one, since no port may be called from within another.
 fn orphaned(orphan: Orphan) {
@@ -57,10 +45,9 @@ fn open_anew(own: &'static Own) -> Result<Arc<Port>, String> {
     });
     let port = Arc::new(port.inspect_err(|why| eprintln!("bellwire-verbs: {why}"))?);
     static EXIT: Once = Once::new();
-    // SAFETY: functions that stay.
+    // SAFETY: a function that stays.
     EXIT.call_once(|| unsafe {
         libc::atexit(at_exit);
-        libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
     });
     own.opened(&port);
     bellwire_verbs::on_orphans(orphaned);

@@ -200,13 +200,13 @@ typedef struct {
 VIP_RETURN VipxQueryCause(IN VIP_VI_HANDLE ViHandle, IN OUT VIPX_CAUSE_INFO *Info);
 
 /* VIPX_MEM_INFO.Origin */
-#define VIPX_MEM_FOREIGN 0 /* memory of the program: bytes pass through the rings */
+#define VIPX_MEM_FOREIGN 0 /* memory of the program: bytes pass through the rings, unless it is shareable */
 #define VIPX_MEM_ENGINE 1  /* of VipxAllocMem */
 
 typedef struct {
     VIP_UINT32 Size;
     VIP_UINT32 Origin;    /* VIPX_MEM_* */
-    VIP_UINT32 Shareable; /* 1: peers may map it (engine memory on a NIC in mapped mode), 0: not */
+    VIP_UINT32 Shareable; /* 1: peers may map it (engine memory, or pages that VipRegisterMem has exchanged, on a NIC in mapped mode), 0: not */
     VIP_UINT32 PeerCount; /* peers that map it now */
 } VIPX_MEM_INFO;
 

@@ -192,7 +192,8 @@ pub unsafe extern "C" fn VipxQueryMem(nic: VipHandle, address: *mut c_void, hand
                 None => VipxMemInfo { size, origin: VIPX_MEM_FOREIGN, ..VipxMemInfo::default() },
                 Some((segment, peers)) => {
                     let shareable = nic.is_mapped_mode && e.is_mappable(segment);
-                    VipxMemInfo { size, origin: VIPX_MEM_ENGINE, shareable: u32::from(shareable), peer_count: peers }
+                    let origin = if e.is_allocated(at, 1) { VIPX_MEM_ENGINE } else { VIPX_MEM_FOREIGN };
+                    VipxMemInfo { size, origin, shareable: u32::from(shareable), peer_count: peers }
                 }
             })
         })?;

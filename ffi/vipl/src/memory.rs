@@ -84,7 +84,7 @@ pub unsafe extern "C" fn VipRegisterMem(
         let attributes = unsafe { attributes.as_ref() }.map_or(Ok(MemAttributes::default()), |a| attributes_of(&nic, a))?;
         let start = start_of(address, length)?;
         // SAFETY: U0, which VipRegisterMem asks of its caller (C1).
-        let handle = nic.nic.with(|e| unsafe { e.register(start, length, &attributes) })?;
+        let handle = unsafe { nic.nic.register(start, length, &attributes) }?;
         // SAFETY: C1, not NULL.
         unsafe { out.write(handle.raw()) };
         Ok(())

@@ -118,10 +118,15 @@ impl<W: Wire> Engine<W> {
 
     pub(super) fn deregister_region(&mut self, address: u64, handle: MemHandle) -> Result<(), Error> {
         let shared = self.registry.is_published(handle);
+        let adopted = self.registry.adopted_home(handle);
         self.revoke_leases(handle);
         self.registry.deregister(&mut self.wire, address, handle)?;
         if shared {
             self.quiesce_all();
+        }
+        if let Some(base) = adopted {
+            // Refused while other regions lie in it.
+            let _ = self.registry.free(&mut self.wire, base);
         }
         Ok(())
     }
@@ -164,7 +169,13 @@ impl<W: Wire> Engine<W> {
         self.registry.free(&mut self.wire, base.addr() as u64)
     }
 
-    /// The allocation that holds `address`: its number and how many peers map it.
+    /// Whether these bytes lie in one allocation of the engine's, at the engine's address.
+    pub fn is_allocated(&self, address: u64, length: u64) -> bool {
+        self.registry.is_engine_memory(address, length)
+    }
+
+    /// The allocation that holds `address`, also by pages of the program that are a second mapping
+    /// of it: its number and how many peers map it.
     pub fn allocation_at(&self, address: u64) -> Option<(u32, u32)> {
         let segment = self.registry.segment_at(address)?;
         Some((segment, self.wire.peers_mapping(segment)))

@@ -15,6 +15,7 @@ use crate::wire::xdp::XdpMode;
 use crate::wire::{Attach, Keys, Seed};
 use bellwire_faults::FaultPlan;
 use bellwire_memory::MemoryError;
+pub use bellwire_memory::adopt::Adoption;
 use bellwire_memory::processors;
 use core::fmt;
 use std::io::Read;
@@ -28,19 +29,6 @@ pub const SPIN_DEFAULT: Duration = Duration::from_micros(50);
 /// Longest spin that can be asked for.
 pub const SPIN_MAX: Duration = Duration::from_secs(1);
 
-/// How a layer above may make memory of the program's own mappable by peers: it exchanges the pages
-/// for shared ones, in place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Adoption {
-    /// By every way that the system allows.
-    #[default]
-    Auto,
-    /// Without a helper process that stops the program's threads by `ptrace`.
-    WithoutTracing,
-    /// Not at all.
-    Never,
-}
-
 /// How to open a [`Nic`](super::Nic).
 #[derive(Clone, Debug)]
 pub struct NicConfig {
@@ -48,7 +36,7 @@ pub struct NicConfig {
     pub mode: ProtectionMode,
     /// Cross-memory attach for memory of the program, in mapped mode.
     pub attach: Attach,
-    /// Whether layers above may exchange pages of the program for shared ones.
+    /// Whether pages of the program that are registered may be exchanged for shared ones.
     pub adoption: Adoption,
     /// Whether registered memory of the program is believed to be mapped.
     pub memory: MemoryMode,
@@ -175,6 +163,12 @@ impl Default for NicConfig {
 }
 
 impl NicConfig {
+    /// How memory of the program may be exchanged for memory that peers map, where any peer could.
+    pub(super) fn usable_adoption(&self) -> Adoption {
+        let is_mapped = self.mode == ProtectionMode::Mapped && self.memory == MemoryMode::Trust && self.shm && self.sisci.is_none();
+        if is_mapped { self.adoption } else { Adoption::Never }
+    }
+
     /// The default, changed by `BELLWIRE_MODE` (`mapped` or `guarded`), `BELLWIRE_ATTACH` (`auto`,
     /// `never`, `always`), `BELLWIRE_ADOPT` (`auto`, `no-ptrace`, `never`), `BELLWIRE_MEMORY`
     /// (`trust` or `strict`), `BELLWIRE_SPIN_US` (0 to 1000000), `BELLWIRE_ADDRESS` (an IP address

@@ -8,19 +8,19 @@
 //! memory, and runs no signal handler: those that wait may hold any lock but the caller's, and a
 //! handler that touched the pages would wait for itself.
 
-use bellwire_memory::bytes;
-use bellwire_memory::signals::Blocked;
-use bellwire_memory::userfault::{Faults, Mode, Userfault};
+use crate::bytes;
+use crate::signals::Blocked;
+use crate::userfault::{Faults, Mode, Userfault};
 use core::ffi::c_void;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
 use std::ops::Range;
 
 /// Of the kernel's pages, bytes.
-pub(crate) const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 
 /// A descriptor that stops all who touch memory that is away; `None`: the system gives none.
-pub(crate) fn stopper() -> Option<Userfault> {
+pub(super) fn stopper() -> Option<Userfault> {
     Userfault::open(Faults::All, 0)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn stopper() -> Option<Userfault> {
 /// nobody else changes what is mapped there. `base` is mapped for as many bytes, shared, and nobody
 /// uses it yet. The caller holds no lock that somebody else waits for while touching the pages
 /// would keep from being released.
-pub(crate) unsafe fn exchange(stopper: Userfault, pages: &Range<usize>, base: usize) -> bool {
+pub(super) unsafe fn exchange(stopper: Userfault, pages: &Range<usize>, base: usize) -> bool {
     let (length, at) = (pages.len(), core::ptr::with_exposed_provenance_mut::<c_void>(pages.start));
     let new = core::ptr::with_exposed_provenance_mut::<c_void>(base);
     let _mask = Blocked::new();
@@ -81,7 +81,7 @@ fn put_back(done: Result<*mut c_void, Errno>) {
 ///
 /// # Safety
 /// As [`exchange`], while no other thread of the process runs.
-pub(crate) unsafe fn exchange_alone(pages: &Range<usize>, base: usize) -> bool {
+pub(super) unsafe fn exchange_alone(pages: &Range<usize>, base: usize) -> bool {
     let (length, from) = (pages.len(), core::ptr::with_exposed_provenance_mut::<u8>(pages.start));
     let own = core::ptr::with_exposed_provenance_mut::<u8>(base);
     // SAFETY: the caller's; both are mapped for as many bytes. An old length of zero makes a second
@@ -93,13 +93,13 @@ pub(crate) unsafe fn exchange_alone(pages: &Range<usize>, base: usize) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub(in crate::adopt) mod tests {
     use super::*;
-    use bellwire_memory::atomic::{AtomicBool, AtomicU64, Ordering};
+    use crate::atomic::{AtomicBool, AtomicU64, Ordering};
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 
-    pub(crate) const LENGTH: usize = 64 * 4096;
+    pub(in crate::adopt) const LENGTH: usize = 64 * 4096;
     const ROUNDS: u64 = 60;
 
     #[test]
@@ -118,7 +118,7 @@ pub(crate) mod tests {
 
     /// Threads that count in pages that are exchanged, one of them by system calls, lose nothing
     /// and see no error, whether it can be done or not.
-    pub(crate) fn threads_count(mut exchange: impl FnMut(&Range<usize>, usize) -> bool) {
+    pub(in crate::adopt) fn threads_count(mut exchange: impl FnMut(&Range<usize>, usize) -> bool) {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         for round in 0..ROUNDS {
             let fd = memfd_create("exchange", MemfdFlags::CLOEXEC).unwrap();

@@ -4,7 +4,14 @@
 //! peer's write is a store into the program's own buffer, and the program may wait for it by
 //! looking there, as it does with hardware; nobody has to run for it.
 //!
-//! Only what nobody can notice is exchanged (A1), and what cannot be is reached by packets. When
+//! | part | what it does |
+//! |---|---|
+//! | this file | which pages may be exchanged, and which have been |
+//! | `exchange.rs`, `freeze.rs` | the exchange itself; with all threads stopped |
+//! | `tracing.rs` | whether this process may stop its threads |
+//! | `forks.rs` | copies for the child of a fork |
+//!
+//! Only what nobody can notice is exchanged (A1), and what cannot be is reached in other ways. When
 //! the registration ends, the pages stay where they are; the child of a fork gets copies of its
 //! own.
 //!
@@ -13,52 +20,59 @@
 //! program sees them half exchanged: there is only the one that registers, or the others are
 //! stopped when they touch them (`exchange.rs`), or all of them are (`freeze.rs`).
 
-use crate::exchange::{PAGE, exchange, exchange_alone, stopper};
-use crate::freeze::{exchange_frozen, may_freeze};
-use crate::tracing::{Status, may_trace};
-use bellwire_memory::mappings::{Mapping, list};
-use bellwire_memory::userfault::Userfault;
-use bellwire_memory::{bytes, own_thread};
-use bellwire_via::nic::Adoption;
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap_fixed, munmap};
+use crate::atomic::{AtomicU32, Ordering};
+use crate::mappings::{Mapping, list};
+use crate::own_thread;
+use crate::userfault::Userfault;
+use exchange::{PAGE, exchange, exchange_alone, stopper};
+use freeze::{exchange_frozen, may_freeze};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tracing::{Status, may_trace};
+
+mod exchange;
+mod forks;
+mod freeze;
+mod tracing;
 
 /// Most bytes of one region that are copied for it.
 const BYTES_MAX: usize = 1 << 30;
-/// As `/proc` calls the engine's allocations.
-const NAME: &str = "/memfd:bellwire-memory";
 /// Lists of threads that are read, while some of them end.
 const LISTS: u32 = 3;
 
-/// Pages that are the engine's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adopted {
-    /// Where they are for the program.
-    pub start: u64,
-    /// Bytes.
-    pub length: u64,
-    /// Where the engine has them.
-    pub base: u64,
-    /// The engine's handle of their registration.
-    pub handle: u32,
+/// How memory of the program may be made mappable by peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// By every way that the system allows.
+    #[default]
+    Auto,
+    /// Without a helper process that stops the program's threads by `ptrace`.
+    WithoutTracing,
+    /// Not at all.
+    Never,
 }
 
 /// The adopted memory of this process, by its address in the program.
 #[derive(Debug)]
 struct Place {
     pages: Range<usize>,
-    /// Regions that use it; afterwards it only matters for forks.
+    /// Regions that use it; afterwards it matters for forks, and for those that register it again.
     users: u32,
+    /// As the kernel numbers the engine's memory; 0: not known.
+    inode: u64,
     /// The engine's memory, and whose device's it is.
     base: usize,
     owner: usize,
 }
 
-static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+impl Place {
+    fn overlaps(&self, pages: &Range<usize>) -> bool {
+        self.pages.start < pages.end && pages.start < self.pages.end
+    }
+}
 
-/// Threads that are about to fork. Locked after `PLACES`.
-static FORKS: Mutex<u32> = Mutex::new(0);
+static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -69,14 +83,15 @@ fn places() -> MutexGuard<'static, Vec<Place>> {
 }
 
 /// The whole pages of a range.
-pub(crate) fn pages_of(address: u64, length: u64) -> Option<Range<usize>> {
+pub fn pages_of(address: u64, length: u64) -> Option<Range<usize>> {
     let start = (address as usize).checked_next_multiple_of(PAGE)?;
     let end = (address.checked_add(length)? as usize) & !(PAGE - 1);
     (start < end && end - start <= BYTES_MAX).then_some(start..end)
 }
 
-/// The engine's memory for pages that have been adopted already, for one region more.
-pub(crate) fn share(pages: &Range<usize>, owner: usize) -> Option<(usize, Range<usize>)> {
+/// The engine's memory for pages that have been adopted already, for one region more of the same
+/// owner.
+pub fn share(pages: &Range<usize>, owner: usize) -> Option<(usize, Range<usize>)> {
     let mut places = places();
     let place = places.iter_mut().find(|p| p.users != 0 && p.owner == owner && p.pages.start <= pages.start && pages.end <= p.pages.end)?;
     place.users += 1;
@@ -85,7 +100,7 @@ pub(crate) fn share(pages: &Range<usize>, owner: usize) -> Option<(usize, Range<
 
 /// How pages are exchanged.
 #[derive(Debug)]
-pub(crate) enum How {
+pub enum How {
     /// By the only thread of the program.
     Alone,
     /// While those who touch them are stopped.
@@ -95,11 +110,20 @@ pub(crate) enum How {
 }
 
 /// How pages may be exchanged (A1), as things stand; `None`: not at all.
-pub(crate) fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
-    let overlaps = places().iter().any(|p| p.users != 0 && p.pages.start < pages.end && pages.start < p.pages.end);
+pub fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
+    if adoption == Adoption::Never {
+        return None;
+    }
+    let released = {
+        let places = places();
+        if places.iter().any(|p| p.users != 0 && p.overlaps(pages)) {
+            return None;
+        }
+        places.iter().filter(|p| p.overlaps(pages)).map(|p| (p.pages.clone(), p.inode)).collect::<Vec<_>>()
+    };
     let status = Status::read()?;
     // The kernel, or a device, would go on using the pages of before.
-    if overlaps || status.pinned_kib != 0 {
+    if status.pinned_kib != 0 {
         return None;
     }
     let how = if is_only_thread() {
@@ -110,7 +134,10 @@ pub(crate) fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How>
     };
     // A thread that touches pages adopted earlier is not stopped by the kernel.
     let list = list().ok()?;
-    how.filter(|how| mappings(&list).is_some_and(|maps| is_plain(&maps, pages, !matches!(how, How::Stopping(_)))))
+    how.filter(|how| {
+        let ours = if matches!(how, How::Stopping(_)) { &[][..] } else { &released };
+        mappings(&list).is_some_and(|maps| is_plain(&maps, pages, ours))
+    })
 }
 
 /// Puts the engine's memory at `base` in the place of the pages, with their content. `false`:
@@ -118,10 +145,10 @@ pub(crate) fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How>
 ///
 /// # Safety
 /// A1; `base` is the engine's, for as many bytes, and nobody uses it yet.
-pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how: How) -> bool {
+pub unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how: How) -> bool {
     // Held until the place is listed: a fork meanwhile would share the pages with the child.
     let mut places = places();
-    if *lock(&FORKS) != 0 {
+    if forks::are_under_way() || !forks::are_watched() {
         return false;
     }
     let done = match how {
@@ -133,18 +160,75 @@ pub(crate) unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how:
         How::Frozen => unsafe { exchange_frozen(pages, base) },
     };
     if done {
-        places.retain(|p| p.users != 0 || p.pages.end <= pages.start || pages.end <= p.pages.start);
-        places.push(Place { pages: pages.clone(), users: 1, base, owner });
+        places.retain(|p| p.users != 0 || !p.overlaps(pages));
+        places.push(Place { pages: pages.clone(), users: 1, inode: inode_at(pages.start).unwrap_or(0), base, owner });
     }
     done
 }
 
 /// A region less uses adopted pages; their place in the engine, if it was the last.
-pub(crate) fn release(pages_start: u64, owner: usize) -> Option<usize> {
+pub fn release(pages_start: u64, owner: usize) -> Option<usize> {
     let mut places = places();
     let place = places.iter_mut().find(|p| p.users != 0 && p.owner == owner && p.pages.contains(&(pages_start as usize)))?;
     place.users -= 1;
     (place.users == 0).then_some(place.base)
+}
+
+/// Adoptions for which a process has room, each a descriptor: one that ends takes its room with it
+/// unless it lasted for [`WORTHWHILE`]. So a program that registers memory for each request pays
+/// for exchanges some times, and then no more.
+const ROOM: u32 = 256;
+/// How long an adoption must last to be worth its price.
+const WORTHWHILE: Duration = Duration::from_secs(1);
+
+static ROOM_LEFT: AtomicU32 = AtomicU32::new(ROOM);
+
+/// Whether there is room for an adoption. It asks the kernel nothing.
+pub fn has_room() -> bool {
+    // Relaxed: a count, which is taken by `AdoptedPages::new`.
+    ROOM_LEFT.load(Ordering::Relaxed) != 0
+}
+
+/// Pages that are adopted for one owner, until it is dropped. They stay where they are.
+#[derive(Debug)]
+pub struct AdoptedPages {
+    start: usize,
+    owner: usize,
+    since: Instant,
+}
+
+impl AdoptedPages {
+    /// Puts the engine's memory at `base` in the place of the pages, with their content. `None`:
+    /// everything is as it was.
+    ///
+    /// # Safety
+    /// As [`adopt`].
+    pub unsafe fn new(pages: &Range<usize>, base: usize, how: How) -> Option<Self> {
+        // Relaxed: a count.
+        ROOM_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        // SAFETY: the caller's.
+        if unsafe { adopt(pages, base, base, how) } {
+            return Some(Self { start: pages.start, owner: base, since: Instant::now() });
+        }
+        // Relaxed: a count.
+        ROOM_LEFT.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Their first byte, for the program.
+    pub fn start(&self) -> u64 {
+        self.start as u64
+    }
+}
+
+impl Drop for AdoptedPages {
+    fn drop(&mut self) {
+        release(self.start as u64, self.owner);
+        if self.since.elapsed() >= WORTHWHILE {
+            // Relaxed: a count.
+            ROOM_LEFT.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Whether the program has one thread.
@@ -167,17 +251,25 @@ fn mappings(list: &str) -> Option<Vec<Mapping<'_>>> {
     list.lines().map(Mapping::parse).collect()
 }
 
-/// Whether pages are private and anonymous memory, readable and writable; or, if that may be, were
-/// adopted earlier.
-fn is_plain(maps: &[Mapping<'_>], pages: &Range<usize>, may_be_ours: bool) -> bool {
+/// The number of the file that is mapped at an address.
+fn inode_at(address: usize) -> Option<u64> {
+    let list = list().ok()?;
+    mappings(&list)?.iter().find(|m| m.range.contains(&address)).map(|m| m.inode)
+}
+
+/// Whether pages are private and anonymous memory, readable and writable, or were adopted earlier
+/// and released (`ours`: where, and the number of the memory). The number tells, since the program
+/// may have unmapped such pages, and memory of another owner may lie there now.
+fn is_plain(maps: &[Mapping<'_>], pages: &Range<usize>, ours: &[(Range<usize>, u64)]) -> bool {
     let mut at = pages.start;
-    for Mapping { range, rights, name, .. } in maps {
+    for Mapping { range, rights, name, inode, .. } in maps {
         if at >= pages.end || range.end <= at {
             continue;
         }
         let is_private = *rights == "rw-p" && (name.is_empty() || *name == "[heap]" || name.starts_with("[anon:"));
-        let is_ours = may_be_ours && *rights == "rw-s" && name.starts_with(NAME);
-        if range.start > at || !(is_private || is_ours) {
+        let is_ours =
+            || *rights == "rw-s" && *inode != 0 && ours.iter().any(|(was, number)| number == inode && was.start <= at && range.end.min(pages.end) <= was.end);
+        if range.start > at || !(is_private || is_ours()) {
             return false;
         }
         at = range.end;
@@ -185,57 +277,10 @@ fn is_plain(maps: &[Mapping<'_>], pages: &Range<usize>, may_be_ours: bool) -> bo
     at >= pages.end
 }
 
-/// What a fork is to give the child copies of.
-static FORKING: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
-
-/// To be called before a fork: finds what of the program's memory is shared because it was adopted.
-/// Nothing is adopted until the fork is over.
-pub fn before_fork() {
-    let mut places = places();
-    *lock(&FORKS) += 1;
-    if places.is_empty() {
-        return;
-    }
-    let Ok(list) = list() else { return };
-    let Some(maps) = mappings(&list) else { return };
-    let is_there = |p: &Place| maps.iter().any(|m| m.range.start <= p.pages.start && p.pages.end <= m.range.end && m.name.starts_with(NAME));
-    places.retain(|p| p.users != 0 || is_there(p));
-    let found = places.iter().filter(|p| is_there(p)).map(|p| p.pages.clone()).collect();
-    *FORKING.lock().unwrap_or_else(PoisonError::into_inner) = found;
-}
-
-/// To be called in the parent after a fork, or one that failed.
-pub fn after_fork_in_parent() {
-    let mut forks = lock(&FORKS);
-    *forks = forks.saturating_sub(1);
-}
-
-/// To be called in the child of a fork: it gets copies of what was found.
-pub fn after_fork_in_child() {
-    // If another thread held it, nothing is adopted in this child.
-    if let Ok(mut forks) = FORKS.try_lock() {
-        *forks = 0;
-    }
-    // Nobody else runs in the child; a lock that another thread held at the fork is left alone.
-    let Ok(mut found) = FORKING.try_lock() else { return };
-    for pages in found.drain(..) {
-        let length = pages.len();
-        // SAFETY: new memory; the pages are mapped, as was just found out in the parent; the copy
-        // takes their place.
-        unsafe {
-            let Ok(copy) = mmap_anonymous(core::ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) else { return };
-            let at = core::ptr::with_exposed_provenance_mut::<u8>(pages.start);
-            bytes::copy(copy.cast(), at, length);
-            if mremap_fixed(copy, length, length, MremapFlags::MAYMOVE, at.cast()).is_err() {
-                let _ = munmap(copy, length);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
     #[test]
     fn whole_pages() {
@@ -248,12 +293,16 @@ mod tests {
     #[test]
     fn what_is_plain() {
         let map = |from: usize, to: usize, rights, name| Mapping { range: from..to, rights, offset: 0, device: "00:00", inode: 0, name };
-        let maps =
+        let mut maps =
             [map(4096, 8192, "rw-p", ""), map(8192, 12288, "rw-p", "[heap]"), map(12288, 16384, "rw-s", "/dev/shm/x"), map(20480, 24576, "rw-p", "[stack]")];
-        assert!(is_plain(&maps, &(4096..12288), true));
-        assert!(!is_plain(&maps, &(4096..16384), true), "shared memory of the program's own");
-        assert!(!is_plain(&maps, &(16384..20480), true), "nothing there");
-        assert!(!is_plain(&maps, &(20480..24576), true), "a stack");
+        assert!(is_plain(&maps, &(4096..12288), &[]));
+        assert!(!is_plain(&maps, &(4096..16384), &[]), "shared memory of the program's own");
+        assert!(!is_plain(&maps, &(16384..20480), &[]), "nothing there");
+        assert!(!is_plain(&maps, &(20480..24576), &[]), "a stack");
+        maps[2].inode = 7;
+        assert!(is_plain(&maps, &(4096..16384), &[(8192..16384, 7)]), "adopted earlier");
+        assert!(!is_plain(&maps, &(4096..16384), &[(8192..16384, 6)]), "adopted earlier, and something else by now");
+        assert!(!is_plain(&maps, &(4096..16384), &[(8192..12288, 7)]), "adopted earlier, but for a part");
     }
 
     /// Memory that the kernel has pinned for itself is left alone: it would go on reading and

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+use super::super::exchange::tests::{LENGTH, threads_count};
+use super::super::tracing::{Status, may_trace};
 use super::*;
-use crate::exchange::tests::{LENGTH, threads_count};
-use crate::tracing::{Status, may_trace};
-use bellwire_memory::atomic::{AtomicBool, AtomicU64};
+use crate::atomic::{AtomicBool, AtomicU64};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::process::Command;
@@ -234,7 +234,7 @@ fn filters_of_system_calls() {
     const REFUSE: u32 = 0x0005_0000 | libc::EPERM as u32;
     let Some(action) = std::env::var(FILTER).ok().and_then(|a| a.parse::<u32>().ok()) else {
         for action in [REFUSE, KILL, TRAP] {
-            let test = "freeze::tests::filters_of_system_calls";
+            let test = "adopt::freeze::tests::filters_of_system_calls";
             let status = Command::new(std::env::current_exe().unwrap()).args(["--exact", test]).env(FILTER, action.to_string()).status().unwrap();
             assert!(status.success(), "filter {action:#x}: {status}");
         }

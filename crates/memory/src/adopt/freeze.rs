@@ -23,12 +23,12 @@
 //! The longest stop is that for the most [`BYTES`], whose new pages are there before it: about 20
 //! ms where 4 GB are copied in a second.
 
-use crate::exchange::{PAGE, exchange_alone};
-use crate::tracing::{SEIZE, Scope};
+use super::exchange::{PAGE, exchange_alone};
+use super::tracing::{SEIZE, Scope};
+use crate::atomic::{AtomicU32, Ordering};
+use crate::mappings::{Mapping, list};
+use crate::signals::Blocked;
 use again::{begin_again, is_ignored};
-use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::mappings::{Mapping, list};
-use bellwire_memory::signals::Blocked;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr::null_mut;
@@ -67,7 +67,7 @@ const WAKE: c_long = 129;
 static FAILURES: AtomicU32 = AtomicU32::new(0);
 
 /// Whether pages may be exchanged so.
-pub(crate) fn may_freeze(pages: &Range<usize>) -> bool {
+pub(super) fn may_freeze(pages: &Range<usize>) -> bool {
     // Relaxed: a count.
     cfg!(target_arch = "x86_64") && BYTES.contains(&pages.len()) && FAILURES.load(Ordering::Relaxed) < FAILURES_MAX
 }
@@ -78,7 +78,7 @@ pub(crate) fn may_freeze(pages: &Range<usize>) -> bool {
 /// # Safety
 /// The pages are private or shared, readable and writable; this thread uses them for nothing.
 /// `base` is mapped for as many bytes, shared, and nobody uses it yet.
-pub(crate) unsafe fn exchange_frozen(pages: &Range<usize>, base: usize) -> bool {
+pub(super) unsafe fn exchange_frozen(pages: &Range<usize>, base: usize) -> bool {
     // SAFETY: the caller's, for `base`.
     unsafe { bring_in(base, pages.len()) };
     let end = Order::new(pages, base).map_or(End::Refused, |order| order.carry_out());

@@ -3,27 +3,27 @@
 //! debugger does (`freeze.rs`). It is found out without doing that: a filter of system calls may
 //! end a process that only tries.
 
-use bellwire_memory::atomic::{AtomicU32, Ordering};
-use bellwire_memory::signals::Blocked;
+use crate::atomic::{AtomicU32, Ordering};
+use crate::signals::Blocked;
 use core::ffi::{c_int, c_long};
 
 /// A number of ptrace(2).
-pub(crate) const SEIZE: c_long = 0x4206;
+pub(super) const SEIZE: c_long = 0x4206;
 
 /// Of `/proc/thread-self/status`: filters are of a thread, and the helper has those of its maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Status {
+pub(super) struct Status {
     /// The process that traces this one, a debugger; 0: none.
-    pub(crate) tracer: u32,
+    pub(super) tracer: u32,
     /// Memory that is pinned: the kernel, or a device, uses these pages whatever is mapped.
-    pub(crate) pinned_kib: u64,
+    pub(super) pinned_kib: u64,
     /// Filters of system calls. Kernels before 5.9 tell only that there are some.
-    pub(crate) filters: u32,
+    pub(super) filters: u32,
 }
 
 impl Status {
     /// `None`: it cannot be read.
-    pub(crate) fn read() -> Option<Self> {
+    pub(super) fn read() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/thread-self/status").ok()?)
     }
 
@@ -38,7 +38,7 @@ impl Status {
 
 /// The processes that Yama, a module of the kernel's, lets a process trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(super) enum Scope {
     /// Other processes of its user; or there is no such module.
     Own,
     /// Its children, and those that name it.
@@ -50,7 +50,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    pub(crate) fn read() -> Self {
+    pub(super) fn read() -> Self {
         Self::parse(std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok().as_deref())
     }
 
@@ -65,7 +65,7 @@ impl Scope {
 }
 
 /// Whether stopping threads may be tried.
-pub(crate) fn may_trace(status: &Status) -> bool {
+pub(super) fn may_trace(status: &Status) -> bool {
     // A debugger has the threads already, and would get to see the helper as one of them.
     status.tracer == 0 && Scope::read() != Scope::Nothing && (status.filters == 0 || filters_allow(status.filters))
 }
