@@ -13,7 +13,7 @@ if [ ! -e /usr/include/infiniband/verbs.h ]; then
 fi
 unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE LD_PRELOAD
 export XDG_CONFIG_HOME=$out/no-configuration
-passed=0 failed=0 patience=120
+passed=0 failed=0 patience=$("$here/../patience.sh" 120)
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED $*"; }
 # says TEXT COMMAND..: the command says that text.

@@ -14,7 +14,7 @@ cp -f "$(dirname "$3")/bellwire-bench" "$out/prefix/bin/"
 bellwire=$out/prefix/bin/bellwire
 passed=0 failed=0
 # Long enough for a busy machine: nothing here takes seconds on a quiet one.
-patience=120
+patience=$("$here/../patience.sh" 120)
 
 check() { # name, command ..
     local name=$1 start=$SECONDS

@@ -21,7 +21,9 @@
 #include "check.h"
 #include "sisci_api.h"
 
-enum { SIZE = 4 << 20, PIO_ROUNDS = 1000, INT_ROUNDS = 200, TURNS_MAX = 1001 };
+enum { SIZE = 4 << 20, TURNS_MAX = 1001 };
+/* Round trips of a turn; fewer in a short run: on a busy machine each may take a time slice. */
+static int pio_rounds = 1000, int_rounds = 200;
 static sci_error_t e;
 #define MUST(call) do { call; if (e != SCI_ERR_OK) { printf("%s: %s\n", #call, SCIGetErrorString(e)); _exit(9); } } while (0)
 
@@ -86,34 +88,34 @@ static void set_up(struct pair *p, void *raw, int bells[2], int side) {
 static double words(volatile uint64_t *mine, volatile uint64_t *theirs, int side, uint64_t *from) {
     double begin = now();
     long spins = 0;
-    for (uint64_t n = *from + 1; n <= *from + PIO_ROUNDS; n++) {
+    for (uint64_t n = *from + 1; n <= *from + (uint64_t)pio_rounds; n++) {
         if (side == 0) *theirs = n;
         while (*mine != n) pause_a_little(&spins);
         if (side == 1) *theirs = n;
     }
-    *from += PIO_ROUNDS;
-    return (now() - begin) / PIO_ROUNDS / 2;
+    *from += (uint64_t)pio_rounds;
+    return (now() - begin) / pio_rounds / 2;
 }
 
 static double library_interrupts(struct pair *p) {
     double begin = now();
-    for (int n = 0; n < INT_ROUNDS; n++) {
+    for (int n = 0; n < int_rounds; n++) {
         if (p->side == 0) SCITriggerInterrupt(p->t, 0, &e);
         SCIWaitForInterrupt(p->i, SCI_INFINITE_TIMEOUT, 0, &e);
         if (p->side == 1) SCITriggerInterrupt(p->t, 0, &e);
     }
-    return (now() - begin) / INT_ROUNDS / 2;
+    return (now() - begin) / int_rounds / 2;
 }
 
 static double bare_eventfd(struct pair *p) {
     uint64_t one = 1, got;
     double begin = now();
-    for (int n = 0; n < INT_ROUNDS; n++) {
+    for (int n = 0; n < int_rounds; n++) {
         if (p->side == 0 && write(p->bell[1], &one, 8) != 8) _exit(8);
         if (read(p->bell[0], &got, 8) != 8) _exit(8);
         if (p->side == 1 && write(p->bell[1], &one, 8) != 8) _exit(8);
     }
-    return (now() - begin) / INT_ROUNDS / 2;
+    return (now() - begin) / int_rounds / 2;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -135,6 +137,7 @@ static double column(int c, int turns) {
 int main(int argc, char **argv) {
     int turns = argc > 1 ? atoi(argv[1]) : 100, bells[2];
     if (turns < 1 || turns > TURNS_MAX) turns = 100;
+    if (turns < 10) pio_rounds = 100, int_rounds = 20;
     processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
     void *raw = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     bells[0] = eventfd(0, 0), bells[1] = eventfd(0, 0);

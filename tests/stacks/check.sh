@@ -11,7 +11,7 @@ mkdir -p "$2"
 out=$(realpath "$2") mode=${3:-short}
 here=$(cd "$(dirname "$0")" && pwd)
 unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE LD_PRELOAD UCX_IB_ROCE_REACHABILITY_MODE
-passed=0 failed=0 patience=120
+passed=0 failed=0 patience=$("$here/../patience.sh" 120)
 port=$((20000 + $$ % 20000))
 ok() { passed=$((passed + 1)); }
 bad() {
@@ -92,7 +92,7 @@ serve() { # 0|1, file, options
     until_says "$2" "started listener" 1
 }
 killed_servers() { # transport, options, kills
-    local logs=$out/io_demo kills=$3 i which client code=0 patience=$((120 + 30 * $3)) why
+    local logs=$out/io_demo kills=$3 i which client code=0 patience=$((patience + 30 * $3)) why
     export UCX_TLS=$1,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_RNDV_THRESH=8000
     port=$((port + 2))
     rm -rf "$logs"

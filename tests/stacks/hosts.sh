@@ -11,7 +11,7 @@ mkdir -p "$2"
 out=$(realpath "$2") mode=${3:-short}
 here=$(cd "$(dirname "$0")" && pwd)
 unset BELLWIRE_DEVICE_FILE BELLWIRE_SHM BELLWIRE_UDP LD_PRELOAD UCX_IB_ROCE_REACHABILITY_MODE
-passed=0 failed=0 patience=150
+passed=0 failed=0 patience=$("$here/../patience.sh" 150)
 port=$((20000 + $$ % 20000))
 ok() { passed=$((passed + 1)); }
 end() { # what, code, file: the last lines that say why

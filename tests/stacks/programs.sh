@@ -11,7 +11,7 @@ out=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
 unset BELLWIRE_ADDRESS LD_PRELOAD
 export BELLWIRE_DEVICE_FILE=
-passed=0 failed=0 patience=150
+passed=0 failed=0 patience=$("$here/../patience.sh" 150)
 port=$((20000 + $$ % 20000))
 ok() { passed=$((passed + 1)); }
 end() { # what, code, file ..: the last lines that say why

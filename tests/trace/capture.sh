@@ -13,7 +13,7 @@ out=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
 bellwire=$prefix/bin/bellwire
 unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE BELLWIRE_TRACE BELLWIRE_TRACE_BYTES BELLWIRE_CAPTURE LD_PRELOAD
-passed=0 failed=0 patience=120
+passed=0 failed=0 patience=$("$here/../patience.sh" 120)
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED $*"; }
 skip() { echo "SKIPPED $*"; }

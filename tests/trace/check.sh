@@ -13,7 +13,7 @@ bellwire=$prefix/bin/bellwire
 examples=$here/../../examples/c
 unset BELLWIRE_ADDRESS BELLWIRE_DEVICE_FILE BELLWIRE_TRACE BELLWIRE_TRACE_BYTES LD_PRELOAD
 export LD_LIBRARY_PATH=$prefix/lib
-passed=0 failed=0 patience=120
+passed=0 failed=0 patience=$("$here/../patience.sh" 120)
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED $*"; }
 says() { # text, command: it says that, and ends as it should

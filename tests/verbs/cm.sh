@@ -21,7 +21,7 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
-patience=60 passed=0 failed=0
+patience=$("$here/../patience.sh" 60) passed=0 failed=0
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED $where: $*"; }
 where="one host"

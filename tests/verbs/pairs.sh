@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Pairs of programs, a server and a client; for tests/verbs/check.sh. Wants $out, $preloaded, ok() and bad().
-patience=60
+patience=$("$here/../patience.sh" 60)
 port=$((20000 + $$ % 20000))
 # Waits until somebody listens at a port (the server's first step).
 listens() {
