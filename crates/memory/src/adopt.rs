@@ -122,8 +122,8 @@ pub fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
         places.iter().filter(|p| p.overlaps(pages)).map(|p| (p.pages.clone(), p.inode)).collect::<Vec<_>>()
     };
     let status = Status::read()?;
-    // The kernel, or a device, would go on using the pages of before.
-    if status.pinned_kib != 0 {
+    // The kernel, or a device, would go on using the pages of before; and new ones are not locked.
+    if status.pinned_kib != 0 || status.locked_kib != 0 && !are_unlocked(pages) {
         return None;
     }
     let how = if is_only_thread() {
@@ -148,7 +148,8 @@ pub fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
 pub unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how: How) -> bool {
     // Held until the place is listed: a fork meanwhile would share the pages with the child.
     let mut places = places();
-    if forks::are_under_way() || !forks::are_watched() {
+    // Somebody else may have adopted pages of these since it was looked whether they may be.
+    if forks::are_under_way() || !forks::are_watched() || places.iter().any(|p| p.users != 0 && p.overlaps(pages)) {
         return false;
     }
     let done = match how {
@@ -187,6 +188,13 @@ static ROOM_LEFT: AtomicU32 = AtomicU32::new(ROOM);
 pub fn has_room() -> bool {
     // Relaxed: a count, which is taken by `AdoptedPages::new`.
     ROOM_LEFT.load(Ordering::Relaxed) != 0
+}
+
+/// Pages were not exchanged although there is room: looking whether they may be has its price, too,
+/// and a program in which they never may is asked no more after a while.
+pub fn refused() {
+    // Relaxed: a count.
+    let _ = ROOM_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
 }
 
 /// Pages that are adopted for one owner, until it is dropped. They stay where they are.
@@ -251,6 +259,22 @@ fn mappings(list: &str) -> Option<Vec<Mapping<'_>>> {
     list.lines().map(Mapping::parse).collect()
 }
 
+/// Whether no page is locked in memory, as the kernel's long list of mappings has it.
+fn are_unlocked(pages: &Range<usize>) -> bool {
+    let Ok(list) = std::fs::read_to_string("/proc/self/smaps") else { return false };
+    let mut is_here = false;
+    for line in list.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            if is_here && flags.split_ascii_whitespace().any(|flag| flag == "lo") {
+                return false;
+            }
+        } else if let Some(mapping) = Mapping::parse(line) {
+            is_here = mapping.range.start < pages.end && pages.start < mapping.range.end;
+        }
+    }
+    true
+}
+
 /// The number of the file that is mapped at an address.
 fn inode_at(address: usize) -> Option<u64> {
     let list = list().ok()?;
@@ -303,6 +327,28 @@ mod tests {
         assert!(is_plain(&maps, &(4096..16384), &[(8192..16384, 7)]), "adopted earlier");
         assert!(!is_plain(&maps, &(4096..16384), &[(8192..16384, 6)]), "adopted earlier, and something else by now");
         assert!(!is_plain(&maps, &(4096..16384), &[(8192..12288, 7)]), "adopted earlier, but for a part");
+    }
+
+    /// Locked memory stays locked: it is left alone, and other memory of the same program is not.
+    #[test]
+    fn locked_memory_is_left_alone() {
+        let length = 16 * PAGE;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: new mappings.
+        let [locked, other] = [(); 2].map(|()| unsafe { mmap_anonymous(core::ptr::null_mut(), 2 * length, rights, MapFlags::PRIVATE) }.unwrap());
+        // SAFETY: this test's own mapping.
+        if unsafe { libc::mlock(locked, length) } != 0 {
+            eprintln!("SKIPPED: this user may not lock memory");
+            return;
+        }
+        assert!(may_adopt(&(locked.addr()..locked.addr() + 2 * length), Adoption::Auto).is_none());
+        let pages = other.addr()..other.addr() + length;
+        assert!(are_unlocked(&pages) && !are_unlocked(&(locked.addr() + length - PAGE..locked.addr() + length)));
+        // SAFETY: this test's own mappings.
+        unsafe {
+            munmap(locked, 2 * length).unwrap();
+            munmap(other, 2 * length).unwrap();
+        }
     }
 
     /// Memory that the kernel has pinned for itself is left alone: it would go on reading and

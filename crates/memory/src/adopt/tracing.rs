@@ -17,6 +17,8 @@ pub(super) struct Status {
     pub(super) tracer: u32,
     /// Memory that is pinned: the kernel, or a device, uses these pages whatever is mapped.
     pub(super) pinned_kib: u64,
+    /// Memory that the program has locked (`mlock`).
+    pub(super) locked_kib: u64,
     /// Filters of system calls. Kernels before 5.9 tell only that there are some.
     pub(super) filters: u32,
 }
@@ -32,7 +34,8 @@ impl Status {
         // A kernel that is built without a part has no line for it.
         let is_filtered = number("Seccomp:").is_some_and(|mode| mode != 0);
         let filters = number("Seccomp_filters:").map_or(u64::from(is_filtered), |n| n.max(u64::from(is_filtered)));
-        Some(Self { tracer: number("TracerPid:")? as u32, pinned_kib: number("VmPin:").unwrap_or(0), filters: filters as u32 })
+        let kib = |name| number(name).unwrap_or(0);
+        Some(Self { tracer: number("TracerPid:")? as u32, pinned_kib: kib("VmPin:"), locked_kib: kib("VmLck:"), filters: filters as u32 })
     }
 }
 
@@ -131,10 +134,11 @@ mod tests {
 
     #[test]
     fn lines_of_status() {
-        let text = "Name:\tx\nTracerPid:\t17\nVmPin:\t      12 kB\nSeccomp:\t2\nSeccomp_filters:\t3\n";
-        assert_eq!(Status::parse(text), Some(Status { tracer: 17, pinned_kib: 12, filters: 3 }));
-        assert_eq!(Status::parse("TracerPid:\t0\nSeccomp:\t2\n"), Some(Status { tracer: 0, pinned_kib: 0, filters: 1 }), "an older kernel");
-        assert_eq!(Status::parse("TracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"), Some(Status { tracer: 0, pinned_kib: 0, filters: 0 }));
+        let text = "Name:\tx\nTracerPid:\t17\nVmLck:\t       8 kB\nVmPin:\t      12 kB\nSeccomp:\t2\nSeccomp_filters:\t3\n";
+        assert_eq!(Status::parse(text), Some(Status { tracer: 17, pinned_kib: 12, locked_kib: 8, filters: 3 }));
+        let plain = |filters| Some(Status { tracer: 0, pinned_kib: 0, locked_kib: 0, filters });
+        assert_eq!(Status::parse("TracerPid:\t0\nSeccomp:\t2\n"), plain(1), "an older kernel");
+        assert_eq!(Status::parse("TracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"), plain(0));
         assert_eq!(Status::parse(""), None);
         let own = Status::read().unwrap();
         assert!(own.filters != 0 || own.pinned_kib != 0 || own.tracer != 0 || may_trace(&own) == (Scope::read() != Scope::Nothing));

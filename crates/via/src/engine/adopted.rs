@@ -11,6 +11,11 @@ use bellwire_memory::adopt::{AdoptedPages, How};
 use core::ops::Range;
 
 impl<W: Wire> Engine<W> {
+    /// Whether pages of a region are a second mapping of an allocation.
+    pub(crate) fn is_adopted(&self, handle: MemHandle) -> bool {
+        self.registry.adopted_home(handle).is_some()
+    }
+
     /// As [`register`](Self::register); `pages`, the whole pages of the memory, are exchanged for
     /// pages of an allocation as `how` says, or have been for another region. If that cannot be,
     /// the memory is registered as it is.

@@ -6,16 +6,16 @@ use super::Nic;
 use crate::attributes::MemAttributes;
 use crate::error::Error;
 use crate::registration::MemHandle;
-use bellwire_memory::adopt::{Adoption, has_room, may_adopt, pages_of};
+use bellwire_memory::adopt::{Adoption, has_room, may_adopt, pages_of, refused};
 use core::ops::Range;
 
-/// Fewer bytes of whole pages are left where they are: their exchange costs more than copies of
-/// them, and a descriptor.
-const ADOPTED_BYTES_MIN: usize = 32 << 10;
+/// Bytes of whole pages that are exchanged. Of fewer the exchange costs more than copies of them,
+/// and a descriptor; more would stand still, and take twice their memory, for too long.
+const ADOPTED_BYTES: core::ops::RangeInclusive<usize> = 32 << 10..=256 << 20;
 
 impl Nic {
     /// Registers `length` bytes at `address`: any memory of the process. Whole private pages of it
-    /// are exchanged for pages that peers map, if it has a protection tag, is at least 32 KiB, and
+    /// are exchanged for pages that peers map, if it has a protection tag, has 32 KiB to 256 MiB of them, and
     /// [`NicConfig::adoption`](super::NicConfig::adoption) permits it; a request is then one copy
     /// if it lies within these pages. They stay shared when the registration has ended; the child
     /// of a fork gets copies.
@@ -31,12 +31,20 @@ impl Nic {
         let pages = self.adoptable(address, length, attributes);
         // Before the NIC is entered: it looks into `/proc`.
         let how = pages.as_ref().and_then(|pages| may_adopt(pages, self.adoption));
-        self.with(|engine| match &pages {
-            // SAFETY: U0, the caller's; A1: the caller's, and looked up just before.
-            Some(pages) => unsafe { engine.register_adopting((address, length), attributes, pages, how) },
-            // SAFETY: U0, the caller's.
-            None => unsafe { engine.register(address, length, attributes) },
-        })
+        let may_exchange = how.is_some();
+        let (handle, is_adopted) = self.with(|engine| {
+            let handle = match &pages {
+                // SAFETY: U0, the caller's; A1: the caller's, and looked up just before.
+                Some(pages) => unsafe { engine.register_adopting((address, length), attributes, pages, how) },
+                // SAFETY: U0, the caller's.
+                None => unsafe { engine.register(address, length, attributes) },
+            }?;
+            Ok::<_, Error>((handle, engine.is_adopted(handle)))
+        })?;
+        if pages.is_some() && !may_exchange && !is_adopted {
+            refused();
+        }
+        Ok(handle)
     }
 
     /// The pages that are worth being exchanged.
@@ -44,7 +52,7 @@ impl Nic {
         if self.adoption == Adoption::Never || attributes.ptag.is_none() || !has_room() {
             return None;
         }
-        let pages = pages_of(address, length).filter(|pages| pages.len() >= ADOPTED_BYTES_MIN)?;
+        let pages = pages_of(address, length).filter(|pages| ADOPTED_BYTES.contains(&pages.len()))?;
         // Memory of the engine is mapped by peers as it is.
         (!self.with(|engine| engine.is_allocated(address, 1))).then_some(pages)
     }
