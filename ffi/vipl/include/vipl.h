@@ -360,10 +360,10 @@ VIP_RETURN VipDestroyPtag(IN VIP_NIC_HANDLE NicHandle, IN VIP_PROTECTION_HANDLE 
 
 /*
  * Registers Length bytes from VirtualAddress. The memory stays the caller's and must stay mapped until VipDeregisterMem; ranges may
- * overlap and may be registered several times. If the region has a tag and 32 KiB to 256 MiB of whole
- * private pages, these may be exchanged, at the same address and with the same content, for pages
- * that peers on this host map: a transfer within them is then one copy. They stay shared until they
- * are unmapped; the child of a fork gets copies (BELLWIRE_ADOPT, bellwire-environment(7)).
+ * overlap and may be registered several times. If the region has a tag and 32 KiB to 256 MiB of
+ * whole private pages, these may be exchanged, at the same address and with the same content, for
+ * pages that peers on this host map: a transfer within them is then one copy. They stay shared
+ * until they are unmapped; the child of a fork gets copies. BELLWIRE_ADOPT=never forbids it.
  *   MemAttribs    NULL: no tag, no remote access. Read-only memory cannot be given EnableRdmaWrite
  *   MemoryHandle  out; never 0
  * VIP_SUCCESS; VIP_INVALID_PARAMETER: NULL address, zero length, a range that wraps around or is not mapped, read-only memory with

@@ -15,10 +15,10 @@ const ADOPTED_BYTES: core::ops::RangeInclusive<usize> = 32 << 10..=256 << 20;
 
 impl Nic {
     /// Registers `length` bytes at `address`: any memory of the process. Whole private pages of it
-    /// are exchanged for pages that peers map, if it has a protection tag, has 32 KiB to 256 MiB of them, and
-    /// [`NicConfig::adoption`](super::NicConfig::adoption) permits it; a request is then one copy
-    /// if it lies within these pages. They stay shared when the registration has ended; the child
-    /// of a fork gets copies.
+    /// are exchanged for pages that peers map, if it has a protection tag and 32 KiB to 256 MiB of
+    /// them, and [`NicConfig::adoption`](super::NicConfig::adoption) permits it. A request is then
+    /// one copy if it lies within these pages. They stay shared when the registration has ended;
+    /// the child of a fork gets copies.
     ///
     /// # Errors
     /// As [`Engine::register`](crate::Engine::register).
