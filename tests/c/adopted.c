@@ -334,6 +334,39 @@ static void of_another_nic(void) {
     end_destroy(&other);
 }
 
+/* Memory must stay mapped. If it does not, peers go on with the pages that were exchanged, as an
+ * adapter does with pinned ones; what the program has mapped in their place is nobody's but its own. */
+static void unmapped_meanwhile(void) {
+    End a, b;
+    Room room;
+    Place there;
+    double deadline = now_ms() + WAIT_MS;
+    VIP_UINT64 before;
+    int i, bad = 0;
+    check_group("unmapped while it is registered");
+    ends_pair(&a, nic_open(), &b, nic_open(), NULL);
+    room.skip = 0;
+    room.data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(room.data != MAP_FAILED);
+    room_register(&room, &a);
+    CHECK(inode_at(room.data) != 0);
+    there.data = room.data;
+    there.handle = room.handle;
+    before = info_of(&b).DirectCount;
+    while (info_of(&b).DirectCount == before && now_ms() < deadline) {
+        CHECK(write_and_read(&b, &there, 0, 64, 3));
+        sleep_ms(1);
+    }
+    CHECK(mmap(room.data, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (void *)room.data);
+    CHECK(write_and_read(&b, &there, HALF, MESSAGE, 4));
+    for (i = 0; i < BYTES; i++) bad += room.data[i] != 0;
+    CHECK_SAME(bad, 0);
+    room_deregister(&room, &a);
+    munmap(room.data, BYTES);
+    end_destroy(&a);
+    end_destroy(&b);
+}
+
 int main(void) {
     int which;
     const char *mode = getenv("BELLWIRE_MODE");
@@ -343,6 +376,7 @@ int main(void) {
     }
     for (which = 0; which < CASES; which++) run((Case)which);
     of_another_nic();
+    unmapped_meanwhile();
     many();
     return check_end();
 }
