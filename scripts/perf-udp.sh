@@ -44,6 +44,9 @@ ip=$(PATH=$PATH:/usr/sbin:/sbin command -v ip) && ln -s "$ip" "$tools/ip"
 command=$(command -v "$bellwire") || { echo "no $bellwire"; exit 1; }
 quick() { env PATH="$tools" "$timeout" 400 "$command" perf --wire udp --compare --quick --rounds 1 --make-up 0 --quiet --json "$json" "$@"; }
 
+# The ways at the sockets alone, of which decision 14 has the figures.
+ways() { cc -O1 -Wall -Wextra -Werror -o "$tools/udp_ways" research/udp-ways/udp_ways.c && timeout 120 "$tools/udp_ways" -r 1 -t 2 >"$tools/ways" && [ "$(grep -cE '[0-9]\.[0-9]+ +[0-9]+\.[0-9]+$' "$tools/ways")" = 12 ]; }
+check "research/udp-ways" ways
 check "over loopback" quick --only lat,rate,write,wait > /dev/null
 figures udp-loopback
 

@@ -162,7 +162,7 @@ static int ring_take(struct ring *r, struct io_uring_cqe *to) {
     return 1;
 }
 
-/* What is posted ends before the next way begins, which it would take packets from. */
+/* Ends what is posted: it would take packets from the next way. */
 static void ring_cancel(struct ring *r, unsigned posted) {
     struct io_uring_cqe done;
     unsigned ended = 0;
