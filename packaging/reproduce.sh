@@ -3,10 +3,11 @@
 # Builds everything twice from the checkout's last commit and compares all packages byte by byte.
 #   packaging/reproduce.sh OUT [PACKAGES ..]      PACKAGES: deb tarball wheel crates (default: all)
 #   packaging/reproduce.sh compare A B     only compares two folders of packages
-# The two clones differ in path, target folder, Cargo's folder, time, umask, locale, time zone and
-# number of build jobs. The compilers and the machine are the same. For each file that differs, also
-# within a package, it prints the first bytes that do; diffoscope says more where it is installed.
-# It takes the time of two builds of a release, and for the wheel of two more.
+#   MACHINES      which wheels: x86_64 aarch64 (default: both)
+# The two clones differ in path, target folder, Cargo's folder, caches, time, umask, locale, time zone
+# and number of build jobs. The compilers and the machine are the same. For each file that differs,
+# also within a package, it prints the first bytes that do; diffoscope says more where it is installed.
+# It takes the time of two builds of a release, and for each wheel of two more.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -90,7 +91,8 @@ build() { # commit, clone, folder for packages, packages
         mv "$made"/*.tar.gz "$to/"
     fi
     if makes wheel; then
-        TARGET_DIR=$target packaging/wheels.sh "$made" x86_64
+        # shellcheck disable=SC2086 # words
+        TARGET_DIR=$target packaging/wheels.sh "$made" ${MACHINES:-x86_64 aarch64}
         mv "$made"/*.whl "$to/"
     fi
     if makes crates; then
@@ -148,6 +150,6 @@ differently() { # name, umask, NAME=VALUE .., clone
 }
 packages=$*
 differently a 022 LC_ALL=C TZ=UTC CARGO_BUILD_JOBS=1 CARGO_TARGET_DIR="$work/one/target" "$work/one"
-differently b 077 LC_ALL="${language:-C}" TZ=Pacific/Kiritimati CARGO_BUILD_JOBS="$(nproc)" CARGO_HOME="$work/cargo" CARGO_TARGET_DIR="$work/built/elsewhere" "$work/another/place/bellwire-checkout"
+differently b 077 LC_ALL="${language:-C}" TZ=Pacific/Kiritimati CARGO_BUILD_JOBS="$(nproc)" CARGO_HOME="$work/cargo" XDG_CACHE_HOME="$work/cache" CARGO_TARGET_DIR="$work/built/elsewhere" "$work/another/place/bellwire-checkout"
 say "comparing"
 compare "$out/a" "$out/b"
