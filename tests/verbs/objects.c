@@ -44,6 +44,10 @@ static int invalidate(struct side *s, enum ibv_wr_opcode opcode, uint32_t rkey, 
 static void windows(struct side *a, struct side *b)
 {
     connect_two(a, b);
+    /* One kind of type 2: programs of 2018 take the bit of 2A for another capability. */
+    struct ibv_device_attr limits;
+    CHECK(!ibv_query_device(b->context, &limits) && (limits.device_cap_flags & IBV_DEVICE_MEM_WINDOW));
+    CHECK((limits.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) == IBV_DEVICE_MEM_WINDOW_TYPE_2B);
     struct ibv_mr *mr = ibv_reg_mr(b->pd, b->memory, 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
     MUST(mr);
     uint64_t at = (uintptr_t)b->memory;
