@@ -189,7 +189,7 @@ if [ "$mode" = long ]; then
     part wheels    env TARGET_DIR="$target" packaging/wheels.sh "$target/wheels/made"
     part wheels-aarch64 packaging/check-aarch64.sh "$target/wheels/made" "$target/wheels/aarch64"
     part versions  scripts/versions.sh "$target/installed" "$target/examples-c/pingpong" "$target/versions"
-    part wheels-installed env ROOTS="$target/roots" packaging/check-wheel.sh "$target/wheels/made" "$target/wheels/tried" bookworm trixie noble
+    part wheels-installed env ROOTS="$target/roots" packaging/check-wheel.sh "$target/wheels/made" "$target/wheels/tried" bookworm trixie noble bionic
     part image     packaging/image.sh "$target/deb" "$target/image"
     part image-runs packaging/check-image.sh "$target/image" "$target/image-root"
     part rpm       env BUILD="$target/release" packaging/rpm.sh "$target/rpm"
