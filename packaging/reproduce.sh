@@ -3,11 +3,11 @@
 # Builds everything twice from the checkout's last commit and compares all packages byte by byte.
 #   packaging/reproduce.sh OUT [PACKAGES ..]      PACKAGES: deb tarball wheel crates (default: all)
 #   packaging/reproduce.sh compare A B     only compares two folders of packages
-#   MACHINES      which wheels: x86_64 aarch64 (default: both)
-# The two clones differ in path, target folder, Cargo's folder, caches, time, umask, locale, time zone
-# and number of build jobs. The compilers and the machine are the same. For each file that differs,
-# also within a package, it prints the first bytes that do; diffoscope says more where it is installed.
-# It takes the time of two builds of a release, and for each wheel of two more.
+#   MACHINES      which wheels: "x86_64 aarch64" (default: this machine's)
+# The two clones differ in path, target folder, Cargo's folder, caches, time, umask, locale, time
+# zone and number of build jobs. The compilers and the machine are the same. For each file that
+# differs, also within a package, it prints the first bytes that do; diffoscope says more where it
+# is installed. It takes the time of two builds of a release, and for each wheel of two more.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -92,7 +92,7 @@ build() { # commit, clone, folder for packages, packages
     fi
     if makes wheel; then
         # shellcheck disable=SC2086 # words
-        TARGET_DIR=$target packaging/wheels.sh "$made" ${MACHINES:-x86_64 aarch64}
+        TARGET_DIR=$target packaging/wheels.sh "$made" ${MACHINES:-$(uname -m)}
         mv "$made"/*.whl "$to/"
     fi
     if makes crates; then
