@@ -200,6 +200,7 @@ if [ "$mode" = long ]; then
     part site-long site/check.sh "$target/site" "$target/installed" "$target/tarball"
     part reproduce packaging/reproduce.sh "$target/reproduce"
     certain published scripts/crates.sh verify
+    certain semver scripts/crates.sh semver
     part ci-source ci/setup.sh --from source --devices 2 --prefix "$target/ci-source"
     part guide-long env TARGET_DIR="$target" scripts/guide.sh long
     part trace-long tests/trace/check.sh "$target/installed" "$target/tests-trace" long
