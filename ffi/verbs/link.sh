@@ -73,8 +73,10 @@ map "$work/names-here" >"$work/replace.map"
     echo 'static int nothing(void) { return 0; }'
     awk '{print "int " $1 "(void) __attribute__((alias(\"nothing\")));"}' "$here/unused.txt"
 } >"$work/unused.c"
+# Unless -g0 forbids it, Zig's compiler writes this folder's name for debuggers, and the library's
+# build ID covers that.
 # shellcheck disable=SC2086
-${CC:-cc} -w -O2 -fPIC -c "$work/unused.c" -o "$work/unused.o"
+${CC:-cc} -w -O2 -g0 -fPIC -c "$work/unused.c" -o "$work/unused.o"
 # Zig's linker makes no filters, and binutils for another machine have no C library: one without
 # anything in it gives its name.
 ${CC:-cc} -c -x c /dev/null -o "$work/empty.o"
