@@ -84,6 +84,7 @@ for suite in "$@"; do
     rm -rf "$root/packages" "$root/home/guest"
     mkdir -p "$root/packages" "$root/home/guest/.ssh"
     cp "$wheel" "$fetched"/*.whl "$root/packages/"
+    chmod -R a+rX "$root/packages"
     cp ci/tests/ring.c "$root/home/guest/"
     chroot "$root" chown -R guest:guest /home/guest
     libc=$(chroot "$root" ldd --version | sed -n '1s/.* //p')
