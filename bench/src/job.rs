@@ -141,6 +141,8 @@ pub enum Job {
     Bandwidth { size: usize, count: u64, touch: Touch, both_ways: bool },
     /// `[messages/s]`.
     Rate { size: usize, count: u64 },
+    /// The same, sent without descriptors (`VipxSendInline`).
+    RateInline { size: usize, count: u64 },
     /// `[half round trip ns]`, both sides polling their memory.
     WriteLatency { count: u64 },
     /// `[GB/s]`.

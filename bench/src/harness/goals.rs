@@ -161,6 +161,10 @@ impl Table<'_> {
             let best = self.best_peer(ours.as_ref(), Metric::Rate, size, |kind| matches!(kind, Kind::Peer { .. }));
             goals.push(Goal::new(format!("message rate {size} B / best peer"), "msg/s", ours, best, Bound::AtLeast(least)));
         }
+        if let ours @ Some(_) = self.side(Metric::Rate, s::OURS_INLINE, 8) {
+            let best = self.best_peer(ours.as_ref(), Metric::Rate, 8, |kind| matches!(kind, Kind::Peer { .. }));
+            goals.push(Goal::new("message rate 8 B without descriptors / best peer".to_owned(), "msg/s", ours, best, Bound::AtLeast(1.3)));
+        }
     }
 
     fn bulk(&self, goals: &mut Vec<Goal>) {

@@ -90,6 +90,8 @@ api! {
     alloc_mem = b"VipxAllocMem": fn(Handle, c_ulong, *mut *mut c_void);
     /// `VipxFreeMem`.
     free_mem = b"VipxFreeMem": fn(Handle, *mut c_void);
+    /// `VipxSendInline`: a send without descriptor.
+    send_inline = b"VipxSendInline": fn(Handle, *const c_void, u32, u32, u32);
 }
 
 /// A loaded library.

@@ -25,7 +25,7 @@ use crate::registration::MemHandle;
 use crate::status::{Operation, Status};
 use crate::user_memory;
 use crate::wire::{Direct, Frame, RemoteAccess, Sent, Wire};
-use crate::work_queue::{Leases, Segment};
+use crate::work_queue::{INLINE_SEND_BYTES_MAX, Leases, Segment};
 use bellwire_memory::line_queue::Line;
 
 /// Looks at the link in one poll of a VI that has been polled last, too.
@@ -120,6 +120,31 @@ impl<W: Wire> Engine<W> {
             vi.counters.direct += 1;
         }
         complete::push_completed_send(vi, handle, send.operation, send.context, send.descriptor, s.length, &mut sink!(self));
+        true
+    }
+
+    /// Sends `length` bytes at `from` that need no completion, if all sends before have left.
+    /// `false`: nothing done, and [`post_send_inline`](Self::post_send_inline) does it, or says why
+    /// not.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline(always)]
+    pub unsafe fn send_inline_now(&mut self, handle: ViHandle, from: *const u8, length: usize) -> bool {
+        let Some(vi) = self.vis.get_mut(handle) else { return false };
+        debug_assert_eq!(vi.paths, vi.paths_now());
+        let is_usual = vi.send.done == vi.send.works.tail() && !(self.connections.control_pending | self.round.waits);
+        if !is_usual || length > INLINE_SEND_BYTES_MAX || length as u32 >= vi.paths.send_limit {
+            return false;
+        }
+        // SAFETY: the caller's.
+        let sent = unsafe { self.wire.send_whole(vi.link, vi.paths.whole_out | (length as u64) << 8, from, length) };
+        if sent != Sent::Yes {
+            return false;
+        }
+        vi.next_message = vi.next_message.wrapping_add(1);
+        vi.counters.sent += 1;
+        vi.counters.sent_bytes += length as u64;
         true
     }
 

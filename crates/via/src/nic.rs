@@ -280,6 +280,19 @@ impl Nic {
         self.shared.try_with(|e| e.post_send_descriptor(vi, descriptor))
     }
 
+    /// See [`Engine::send_inline_now`].
+    ///
+    /// # Errors
+    /// In the child of a fork.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub unsafe fn send_inline_now(&self, vi: ViHandle, from: *const u8, length: usize) -> Result<bool, Error> {
+        // SAFETY: the caller's.
+        self.shared.try_with(|e| Ok(unsafe { e.send_inline_now(vi, from, length) }))
+    }
+
     /// See [`Engine::post_receive_descriptor`].
     #[inline]
     pub fn post_receive_descriptor(&self, vi: ViHandle, descriptor: DescriptorRef) -> Result<(), Error> {

@@ -119,6 +119,8 @@ impl PlanOptions {
 
 use series as s;
 
+/// Most bytes of a send without a descriptor.
+const INLINE_MAX: usize = 48;
 /// Sizes of two-sided bandwidth that goals are set for.
 pub const BULK_GOAL_SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
 
@@ -286,6 +288,9 @@ impl Builder<'_> {
             let count = self.count(if self.options.waiting == Waiting::Block { 300.0 } else { 25.0 }, 1_000_000);
             self.limit(Job::Ring { count, words: size / 8 }, key(s::RING));
             self.ours(Job::Rate { size, count }, vec![(key(s::OURS), From::First(0))]);
+            if size <= INLINE_MAX {
+                self.ours(Job::RateInline { size, count }, vec![(key(s::OURS_INLINE), From::First(0))]);
+            }
             self.ucx(Test::TagStream, Metric::Rate, s::UCX_TAG, size, 35.0);
             self.ucx(Test::AmStream, Metric::Rate, s::UCX_AM, size, 55.0);
             self.ucx(Test::UctAmStream, Metric::Rate, s::UCX_UCT_AM, size, 45.0);
@@ -441,6 +446,6 @@ mod tests {
         let mut only = options(false, true);
         only.groups = vec![Group::Rate];
         let steps = build(&only, &Peers::default());
-        assert_eq!(steps.len(), 2);
+        assert_eq!(steps.len(), 3);
     }
 }

@@ -38,6 +38,8 @@ pub struct Shape {
     pub distinct: bool,
     /// RDMA writes with immediate data into the receiver's buffers, instead of sends.
     pub by_write: bool,
+    /// Sends without descriptors, of which no completion is collected.
+    pub inline: bool,
     /// Number of the VI; also selects descriptors and credit buffers.
     pub index: usize,
 }
@@ -46,7 +48,7 @@ impl Shape {
     /// A stream of large messages: at most 32 under way and no more than the areas hold.
     pub fn bulk(size: usize, count: u64, touch: Touch, index: usize) -> Self {
         let window = (AREA_BYTES / size.max(1)).clamp(2, 32);
-        Shape { size, window, count, touch, distinct: touch == Touch::All, by_write: false, index }
+        Shape { size, window, count, touch, distinct: touch == Touch::All, by_write: false, inline: false, index }
     }
 
     fn credit_every(&self) -> u64 {
@@ -175,9 +177,15 @@ impl Sender {
             // SAFETY: E2 and P1: the slot's previous send has been collected (`room`).
             unsafe {
                 let descriptor = self.data.add(slot);
+                let data = (*descriptor).segments[usize::from(self.shape.by_write)].address as *mut u8;
                 if self.shape.distinct {
-                    let data = (*descriptor).segments[usize::from(self.shape.by_write)].address as *mut u8;
                     self.pattern.stamp(data, self.posted);
+                }
+                if self.shape.inline {
+                    self.vi.send_inline(data, self.shape.size)?;
+                    self.posted += 1;
+                    self.collected += 1;
+                    continue;
                 }
                 rearm(descriptor, self.operation, self.shape.size as u32);
                 self.vi.post_send(descriptor)?;

@@ -14,12 +14,12 @@ use crate::error::Error;
 /// Receives posted.
 const WINDOW: usize = 256;
 
-/// `[messages per second]`.
+/// `[messages per second]`; `inline`: sent without descriptors.
 ///
 /// # Errors
 /// If the library fails, nothing comes, or what comes is damaged.
-pub fn run(context: &Context<'_>, size: usize, count: u64) -> Result<Vec<f64>, Error> {
-    let shape = Shape { size, window: WINDOW, count: count / 8 + 1, touch: Touch::All, distinct: true, by_write: false, index: 0 };
+pub fn run(context: &Context<'_>, size: usize, count: u64, inline: bool) -> Result<Vec<f64>, Error> {
+    let shape = Shape { size, window: WINDOW, count: count / 8 + 1, touch: Touch::All, distinct: true, by_write: false, inline, index: 0 };
     let (mut sender, mut receiver) = one_way(context, shape)?;
     context.meet(1)?;
     drive(&mut sender, &mut receiver)?;

@@ -27,6 +27,22 @@ impl Vi {
         self.waiting
     }
 
+    /// Sends `size` bytes at `data` without a descriptor.
+    ///
+    /// # Errors
+    /// What the library returns, or that it has no such call.
+    #[inline]
+    pub(crate) fn send_inline(&self, data: *const u8, size: usize) -> Result<(), Error> {
+        /// No completion when it goes well.
+        const UNSIGNALLED: u32 = 2;
+        let call = self.api.send_inline.ok_or_else(|| Error::failed("the library has no VipxSendInline"))?;
+        // SAFETY: E3; P1: the bytes are the stream's, which sends from one thread.
+        match unsafe { call(self.handle, data.cast(), size as u32, UNSIGNALLED, 0) } {
+            code::SUCCESS => Ok(()),
+            value => Err(Error::from(CallFailed { call: "VipxSendInline", value, status: 0 })),
+        }
+    }
+
     /// `VipPostSend`.
     ///
     /// # Errors

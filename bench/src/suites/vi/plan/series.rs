@@ -31,6 +31,7 @@ pub const RPC: Series = ours("remote procedure calls");
 pub const RPC_MANY: Series = ours("remote procedure calls, 16 under way");
 pub const OURS_TOUCHED: Series = ours("bellwire touched");
 pub const OURS_ENGINE: Series = ours("engine memory");
+pub const OURS_INLINE: Series = ours("without descriptors");
 pub const OURS_USER: Series = ours("user memory");
 pub const GUARDED: Series = ours("guarded mode");
 pub const GUARDED_USER: Series = ours("guarded, user memory");
