@@ -239,9 +239,36 @@ impl Drop for AdoptedPages {
     }
 }
 
-/// Whether the program has one thread.
+/// Threads of ours that copy from and to memory of the program.
+static COPIERS: AtomicU32 = AtomicU32::new(0);
+
+/// Lives as long as a thread of ours that copies from and to memory of the program on its own. One
+/// may be there while the only thread of a program exchanges pages, for it is kept out meanwhile
+/// (A1: the NIC's token is held); a second one belongs to another NIC, and nobody keeps it out.
+#[derive(Debug)]
+pub struct Copier(());
+
+impl Copier {
+    /// To be made before the thread.
+    #[expect(clippy::new_without_default, reason = "it counts")]
+    pub fn new() -> Self {
+        // Relaxed: a count; a thread that is being made has nothing to copy yet.
+        COPIERS.fetch_add(1, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Copier {
+    fn drop(&mut self) {
+        // Relaxed: a count.
+        COPIERS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether the program has one thread, and none of ours is a danger to what it does.
 fn is_only_thread() -> bool {
-    (0..LISTS).find_map(|_| programs_threads()).is_some_and(|threads| threads <= 1)
+    // Relaxed: a count.
+    COPIERS.load(Ordering::Relaxed) <= 1 && (0..LISTS).find_map(|_| programs_threads()).is_some_and(|threads| threads <= 1)
 }
 
 /// The threads that are not ours; none, if one ended while they were counted.

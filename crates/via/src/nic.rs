@@ -97,6 +97,7 @@ use crate::wire::shm::{ProtectionMode, ShmConfig, ShmWire};
 use crate::wire::sisci::{SisciConfig, SisciError, SisciWire, Switches};
 use crate::wire::udp::{UdpConfig, UdpPort, host_address, socket_address};
 use crate::wire::users::Allow;
+use bellwire_memory::adopt::Copier;
 use bellwire_memory::atomic::{AtomicBool, AtomicU32, Ordering};
 use bellwire_memory::fd_table;
 use bellwire_memory::fork_mark::ForkMark;
@@ -125,6 +126,8 @@ pub struct Nic {
     helper: Option<JoinHandle<()>>,
     /// How memory of the program may be exchanged for memory that peers map.
     adoption: Adoption,
+    /// The helper copies memory of the program.
+    _copier: Copier,
 }
 
 /// Caller: a NIC cannot be closed from within one of its handlers. The NIC is given back.
@@ -239,11 +242,12 @@ impl Nic {
             traced::begin(&shared);
         }
         let stat = stat::Stat::open(&shared.port, shared.identity.number);
+        let copier = Copier::new();
         let helper = own_thread::spawn(c"bellwire", {
             let shared = Arc::clone(&shared);
             move || helper::run(&shared, stat)
         });
-        Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?), adoption })
+        Ok(Self { shared, helper: Some(helper.map_err(|_| OpenError::Thread)?), adoption, _copier: copier })
     }
 
     /// Closes the NIC: stops the helper (waiting for a handler that runs) and gives everything
