@@ -63,10 +63,29 @@ pub fn compute(time: Duration) {
 #[derive(Debug)]
 pub struct Patience {
     polls: u32,
+    time: Duration,
+    /// From the first look at the clocks on: one is read by a system call, which a loop that waits
+    /// for one message with each patience cannot afford.
+    deadlines: Option<Deadlines>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Deadlines {
     /// In the time that this thread has run.
-    deadline: Duration,
+    run: Duration,
     /// In real time, should this thread hardly run.
-    deadline_at_last: Instant,
+    at_last: Instant,
+}
+
+impl Deadlines {
+    fn after(time: Duration) -> Self {
+        Self { run: time_run() + time, at_last: Instant::now() + time * BUSY_FACTOR }
+    }
+
+    /// Whether they are over for a thread that has run for so long, at this time.
+    fn are_over(&self, run: Duration, now: Instant) -> bool {
+        run > self.run || now > self.at_last
+    }
 }
 
 /// How many times longer than asked for patience lasts on a machine so busy that the poller hardly
@@ -80,10 +99,11 @@ fn time_run() -> Duration {
 }
 
 impl Patience {
-    /// Patience for `time` of polling from now: time in which other programs have the processor
-    /// does not count, since they delay the other side just as much.
+    /// Patience for `time` of polling, from a few thousand polls on: time in which other programs
+    /// have the processor does not count, since they delay the other side just as much.
+    #[inline]
     pub fn lasting(time: Duration) -> Self {
-        Patience { polls: 0, deadline: time_run() + time, deadline_at_last: Instant::now() + time * BUSY_FACTOR }
+        Patience { polls: 0, time, deadlines: None }
     }
 
     /// To be called after each unsuccessful poll.
@@ -96,15 +116,11 @@ impl Patience {
         if self.polls.is_multiple_of(POLLS_PER_LOOK) { self.look() } else { Ok(()) }
     }
 
-    /// Whether it is over for a thread that has run for so long, at this time.
-    fn is_over(&self, run: Duration, now: Instant) -> bool {
-        run > self.deadline || now > self.deadline_at_last
-    }
-
     #[cold]
     #[inline(never)]
-    fn look(&self) -> Result<(), Error> {
-        if self.is_over(time_run(), Instant::now()) {
+    fn look(&mut self) -> Result<(), Error> {
+        let deadlines = *self.deadlines.get_or_insert_with(|| Deadlines::after(self.time));
+        if deadlines.are_over(time_run(), Instant::now()) {
             return Err(Error::failed("the other side did not answer in time"));
         }
         std::thread::yield_now();
@@ -131,12 +147,12 @@ mod tests {
     fn time_of_others_does_not_count() {
         let time = Duration::from_millis(20);
         let (run, begun) = (time_run(), Instant::now());
-        let patience = Patience::lasting(time);
+        let deadlines = Deadlines::after(time);
         // A thread that does not run uses nothing up, until the last deadline.
-        assert!(!patience.is_over(run, begun + 2 * time));
-        assert!(patience.is_over(run, Instant::now() + (BUSY_FACTOR + 1) * time));
+        assert!(!deadlines.are_over(run, begun + 2 * time));
+        assert!(deadlines.are_over(run, Instant::now() + (BUSY_FACTOR + 1) * time));
         // One that runs has used it up after that time.
-        assert!(patience.is_over(time_run() + 2 * time, begun));
+        assert!(deadlines.are_over(time_run() + 2 * time, begun));
     }
 
     #[test]
