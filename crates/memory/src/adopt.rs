@@ -82,6 +82,11 @@ fn places() -> MutexGuard<'static, Vec<Place>> {
     lock(&PLACES)
 }
 
+/// Whether somebody has adopted some of these pages.
+fn are_in_use(places: &[Place], pages: &Range<usize>) -> bool {
+    places.iter().any(|p| p.users != 0 && p.overlaps(pages))
+}
+
 /// The whole pages of a range.
 pub fn pages_of(address: u64, length: u64) -> Option<Range<usize>> {
     let start = (address as usize).checked_next_multiple_of(PAGE)?;
@@ -116,7 +121,7 @@ pub fn may_adopt(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
     }
     let released = {
         let places = places();
-        if places.iter().any(|p| p.users != 0 && p.overlaps(pages)) {
+        if are_in_use(&places, pages) {
             return None;
         }
         places.iter().filter(|p| p.overlaps(pages)).map(|p| (p.pages.clone(), p.inode)).collect::<Vec<_>>()
@@ -149,7 +154,7 @@ pub unsafe fn adopt(pages: &Range<usize>, base: usize, owner: usize, how: How) -
     // Held until the place is listed: a fork meanwhile would share the pages with the child.
     let mut places = places();
     // Somebody else may have adopted pages of these since it was looked whether they may be.
-    if forks::are_under_way() || !forks::are_watched() || places.iter().any(|p| p.users != 0 && p.overlaps(pages)) {
+    if forks::are_under_way() || !forks::are_watched() || are_in_use(&places, pages) {
         return false;
     }
     let done = match how {
@@ -184,17 +189,25 @@ const WORTHWHILE: Duration = Duration::from_secs(1);
 
 static ROOM_LEFT: AtomicU32 = AtomicU32::new(ROOM);
 
-/// Whether there is room for an adoption. It asks the kernel nothing.
-pub fn has_room() -> bool {
-    // Relaxed: a count, which is taken by `AdoptedPages::new`.
-    ROOM_LEFT.load(Ordering::Relaxed) != 0
+/// Takes room for an adoption. `None`: there is none.
+fn take_room() -> Option<u32> {
+    // Relaxed: a count.
+    ROOM_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()
 }
 
-/// Pages were not exchanged although there is room: looking whether they may be has its price, too,
-/// and a program in which they never may is asked no more after a while.
-pub fn refused() {
-    // Relaxed: a count.
-    let _ = ROOM_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+/// As [`may_adopt`], for an adoption that takes room ([`AdoptedPages`]). A refusal takes some, too:
+/// to look has its price, and a program in which pages never may be exchanged is asked no more
+/// after a while.
+pub fn may_adopt_in_room(pages: &Range<usize>, adoption: Adoption) -> Option<How> {
+    // Relaxed: a count, which is taken by `AdoptedPages::new`.
+    if ROOM_LEFT.load(Ordering::Relaxed) == 0 || are_in_use(&places(), pages) {
+        return None;
+    }
+    let how = may_adopt(pages, adoption);
+    if how.is_none() {
+        take_room();
+    }
+    how
 }
 
 /// Pages that are adopted for one owner, until it is dropped. They stay where they are.
@@ -212,8 +225,7 @@ impl AdoptedPages {
     /// # Safety
     /// As [`adopt`].
     pub unsafe fn new(pages: &Range<usize>, base: usize, how: How) -> Option<Self> {
-        // Relaxed: a count.
-        ROOM_LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).ok()?;
+        take_room()?;
         // SAFETY: the caller's.
         if unsafe { adopt(pages, base, base, how) } {
             return Some(Self { start: pages.start, owner: base, since: Instant::now() });

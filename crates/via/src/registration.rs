@@ -38,12 +38,7 @@ pub struct Region {
     /// Peers have been told.
     published: bool,
     /// The allocation that it lies in, or that lies in it.
-    segment: Option<u32>,
-    /// Where the engine has that allocation, and its bytes.
-    home: u64,
-    segment_length: u64,
-    /// Where the region begins in it; below zero, as a number that wraps, if that is before it.
-    segment_offset: u64,
+    home: Option<Home>,
 }
 
 /// Names a region: VIA's memory handle.
@@ -63,18 +58,12 @@ pub struct Place {
 /// The allocation of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Home {
-    base: u64,
+    /// Where the engine has it.
+    pub base: u64,
     length: u64,
     segment: u32,
-    /// As in [`Region`].
+    /// Where the region begins in it; below zero, as a number that wraps, if that is before it.
     offset: u64,
-}
-
-impl Home {
-    /// Where the engine has the allocation.
-    pub(crate) fn base(&self) -> u64 {
-        self.base
-    }
 }
 
 #[derive(Debug)]
@@ -151,19 +140,7 @@ impl Registry {
         }
         let home = self.allocation_around(address, length);
         let kind = if home.is_some() { MemoryKind::Writable } else { wire.probe_memory(address, length) };
-        self.register_in(wire, (address, length), attributes, kind, home)
-    }
-
-    /// Registers memory of the program of which whole pages are a second mapping of an allocation.
-    pub(crate) fn register_adopted<W: Wire>(
-        &mut self,
-        wire: &mut W,
-        (address, length): (u64, u64),
-        attributes: &MemAttributes,
-        home: Home,
-    ) -> Result<MemHandle, Error> {
-        let kind = wire.probe_memory(address, length);
-        self.register_in(wire, (address, length), attributes, kind, Some(home))
+        self.register_as(wire, (address, length), attributes, kind, home)
     }
 
     /// The allocation of which pages of the program are a second mapping, for a region that begins
@@ -185,19 +162,8 @@ impl Registry {
         }
     }
 
-    /// Registers memory that is `kind` for certain.
+    /// Registers memory that is `kind` for certain, and has this allocation.
     pub(crate) fn register_as<W: Wire>(
-        &mut self,
-        wire: &mut W,
-        (address, length): (u64, u64),
-        attributes: &MemAttributes,
-        kind: MemoryKind,
-    ) -> Result<MemHandle, Error> {
-        let home = self.allocation_around(address, length);
-        self.register_in(wire, (address, length), attributes, kind, home)
-    }
-
-    fn register_in<W: Wire>(
         &mut self,
         wire: &mut W,
         (address, length): (u64, u64),
@@ -222,10 +188,7 @@ impl Registry {
             writable,
             version: 0,
             published: false,
-            segment: home.map(|h| h.segment),
-            home: home.map_or(0, |h| h.base),
-            segment_length: home.map_or(0, |h| h.length),
-            segment_offset: home.map_or(0, |h| h.offset),
+            home,
         };
         let Some(handle) = self.regions.insert(region) else {
             self.release_ptag(attributes.ptag);
@@ -253,12 +216,12 @@ impl Registry {
         if r.users != 0 {
             return Err(Error::Resource);
         }
-        let (ptag, home) = (r.ptag, r.segment.map(|_| r.home));
+        let (ptag, home) = (r.ptag, r.home);
         if r.published {
             wire.publish(handle.index(), None);
         }
-        if let Some(base) = home
-            && let Some(o) = self.owned.get_mut(&base)
+        if let Some(h) = home
+            && let Some(o) = self.owned.get_mut(&h.base)
         {
             o.regions.retain(|h| *h != handle);
         }
@@ -320,11 +283,11 @@ impl Registry {
         let Some(r) = self.regions.get_mut(handle) else { return };
         r.version = version;
         // Memory of the program is told only for reading, by cross-memory attach.
-        if r.ptag == 0 || !(r.rdma_read || r.rdma_write && r.segment.is_some()) {
+        if r.ptag == 0 || !(r.rdma_read || r.rdma_write && r.home.is_some()) {
             return;
         }
         r.published = true;
-        let part = r.part_in_segment();
+        let (address, length, segment_offset) = r.part_told();
         wire.publish(
             handle.index(),
             Some(&CatalogueEntry {
@@ -333,10 +296,10 @@ impl Registry {
                 ptag: r.ptag,
                 write: r.rdma_write,
                 read: r.rdma_read,
-                address: part.0,
-                length: part.1,
-                segment: r.segment.unwrap_or(NO_SEGMENT),
-                segment_offset: part.2,
+                address,
+                length,
+                segment: r.home.map_or(NO_SEGMENT, |h| h.segment),
+                segment_offset,
             }),
         );
     }
@@ -376,9 +339,10 @@ impl Registry {
     #[inline]
     pub(crate) fn place_of(&self, s: &Segment) -> Option<Place> {
         let r = self.regions.get(Handle::from_raw(s.handle))?;
-        let offset = r.segment_offset.wrapping_add(s.address.wrapping_sub(r.start));
-        let is_inside = offset <= r.segment_length && u64::from(s.length) <= r.segment_length - offset;
-        is_inside.then_some(Place { segment: r.segment?, offset, home: r.home })
+        let home = r.home?;
+        let offset = home.offset.wrapping_add(s.address.wrapping_sub(r.start));
+        let is_inside = offset <= home.length && u64::from(s.length) <= home.length - offset;
+        is_inside.then_some(Place { segment: home.segment, offset, home: home.base })
     }
 
     /// Lets a queue of a VI with tag `ptag` rely on a region, if it may (and, with `write`, write
@@ -388,7 +352,7 @@ impl Registry {
         let fits = ptag.is_none_or(|tag| tag == 0 || r.ptag == 0 || r.ptag == tag);
         // Memory that the fast paths copy must not be able to vanish (descriptors have no tag
         // asked for).
-        let kernels = self.strict_pid != 0 && ptag.is_some() && r.segment.is_none();
+        let kernels = self.strict_pid != 0 && ptag.is_some() && r.home.is_none();
         if !fits || write && !r.writable || kernels {
             return None;
         }
@@ -453,7 +417,7 @@ impl Registry {
                 return None;
             }
             tag = r.ptag;
-            let (_, length, offset) = r.part_in_segment();
+            let (_, length, offset) = r.part_told();
             ranges.push((offset, offset + length));
         }
         ranges.sort_unstable();
@@ -499,8 +463,8 @@ impl Registry {
     /// Where the engine has the allocation of a region, if pages of the program are a second
     /// mapping of it.
     pub(crate) fn adopted_home(&self, handle: MemHandle) -> Option<u64> {
-        let r = self.regions.get(handle).filter(|r| r.segment.is_some())?;
-        self.owned.get(&r.home).is_some_and(|o| o.adopted.is_some()).then_some(r.home)
+        let base = self.regions.get(handle)?.home?.base;
+        self.owned.get(&base).is_some_and(|o| o.adopted.is_some()).then_some(base)
     }
 
     /// First address and length of a region.
@@ -528,12 +492,12 @@ impl Region {
 
     /// Of what peers may be told: first address, bytes, and where they begin in the allocation. All
     /// of it, but for a region that is larger than the allocation in it.
-    fn part_in_segment(&self) -> (u64, u64, u64) {
-        if self.segment.is_none() || self.segment_offset <= self.segment_length {
-            let length = if self.segment.is_none() { self.length } else { self.length.min(self.segment_length - self.segment_offset) };
-            return (self.start, length, self.segment_offset);
+    fn part_told(&self) -> (u64, u64, u64) {
+        let Some(home) = self.home else { return (self.start, self.length, 0) };
+        if home.offset <= home.length {
+            return (self.start, self.length.min(home.length - home.offset), home.offset);
         }
-        let before = self.segment_offset.wrapping_neg();
-        (self.start + before, (self.length - before).min(self.segment_length), 0)
+        let before = home.offset.wrapping_neg();
+        (self.start + before, (self.length - before).min(home.length), 0)
     }
 }

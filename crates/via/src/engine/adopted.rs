@@ -11,11 +11,6 @@ use bellwire_memory::adopt::{AdoptedPages, How};
 use core::ops::Range;
 
 impl<W: Wire> Engine<W> {
-    /// Whether pages of a region are a second mapping of an allocation.
-    pub(crate) fn is_adopted(&self, handle: MemHandle) -> bool {
-        self.registry.adopted_home(handle).is_some()
-    }
-
     /// As [`register`](Self::register); `pages`, the whole pages of the memory, are exchanged for
     /// pages of an allocation as `how` says, or have been for another region. If that cannot be,
     /// the memory is registered as it is.
@@ -46,7 +41,12 @@ impl<W: Wire> Engine<W> {
             // SAFETY: the caller's.
             return unsafe { self.register(address, length, attributes) };
         };
-        // Refused while other regions lie in it.
-        self.registry.register_adopted(&mut self.wire, (address, length), attributes, home).inspect_err(|_| _ = self.registry.free(&mut self.wire, home.base()))
+        let kind = self.wire.probe_memory(address, length);
+        let registered = self.registry.register_as(&mut self.wire, (address, length), attributes, kind, Some(home));
+        if registered.is_err() {
+            // Refused while other regions lie in it.
+            let _ = self.registry.free(&mut self.wire, home.base);
+        }
+        registered
     }
 }

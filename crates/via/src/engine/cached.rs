@@ -233,7 +233,7 @@ impl<W: Wire> Engine<W> {
         for id in others {
             self.drop_record(id);
         }
-        let handle = self.registry.register_as(&mut self.wire, (union.start, union.end - union.start), attributes, MemoryKind::Writable).ok()?;
+        let handle = self.registry.register_as(&mut self.wire, (union.start, union.end - union.start), attributes, MemoryKind::Writable, None).ok()?;
         self.cache.counters.misses += 1;
         while let Some(inside) = self.cache.inside(key, &union) {
             self.drop_record(inside);

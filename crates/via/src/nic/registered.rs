@@ -6,7 +6,7 @@ use super::Nic;
 use crate::attributes::MemAttributes;
 use crate::error::Error;
 use crate::registration::MemHandle;
-use bellwire_memory::adopt::{Adoption, has_room, may_adopt, pages_of, refused};
+use bellwire_memory::adopt::{Adoption, may_adopt_in_room, pages_of};
 use core::ops::Range;
 
 /// Bytes of whole pages that are exchanged. Of fewer the exchange costs more than copies of them,
@@ -30,26 +30,18 @@ impl Nic {
     pub unsafe fn register(&self, address: u64, length: u64, attributes: &MemAttributes) -> Result<MemHandle, Error> {
         let pages = self.adoptable(address, length, attributes);
         // Before the NIC is entered: it looks into `/proc`.
-        let how = pages.as_ref().and_then(|pages| may_adopt(pages, self.adoption));
-        let may_exchange = how.is_some();
-        let (handle, is_adopted) = self.with(|engine| {
-            let handle = match &pages {
-                // SAFETY: U0, the caller's; A1: the caller's, and looked up just before.
-                Some(pages) => unsafe { engine.register_adopting((address, length), attributes, pages, how) },
-                // SAFETY: U0, the caller's.
-                None => unsafe { engine.register(address, length, attributes) },
-            }?;
-            Ok::<_, Error>((handle, engine.is_adopted(handle)))
-        })?;
-        if pages.is_some() && !may_exchange && !is_adopted {
-            refused();
-        }
-        Ok(handle)
+        let how = pages.as_ref().and_then(|pages| may_adopt_in_room(pages, self.adoption));
+        self.with(|engine| match &pages {
+            // SAFETY: U0, the caller's; A1: the caller's, and looked up just before.
+            Some(pages) => unsafe { engine.register_adopting((address, length), attributes, pages, how) },
+            // SAFETY: U0, the caller's.
+            None => unsafe { engine.register(address, length, attributes) },
+        })
     }
 
     /// The pages that are worth being exchanged.
     fn adoptable(&self, address: u64, length: u64, attributes: &MemAttributes) -> Option<Range<usize>> {
-        if self.adoption == Adoption::Never || attributes.ptag.is_none() || !has_room() {
+        if self.adoption == Adoption::Never || attributes.ptag.is_none() {
             return None;
         }
         let pages = pages_of(address, length).filter(|pages| ADOPTED_BYTES.contains(&pages.len()))?;
