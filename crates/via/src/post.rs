@@ -224,6 +224,11 @@ impl<W: Wire> Engine<W> {
         if vi.send.works.len() >= DESCRIPTORS_PER_QUEUE_MAX {
             return Err(Error::Resource);
         }
+        // SAFETY: the bytes are a slice's.
+        if request.flags == WorkFlags::UNSIGNALED && unsafe { self.send_inline_now(handle, data.as_ptr(), data.len()) } {
+            return Ok(());
+        }
+        let vi = self.vis.get_mut(handle).ok_or(Error::InvalidParameter)?;
         let mut words: InlineData = [0; 6];
         for (word, bytes) in words.iter_mut().zip(data.chunks(8)) {
             let mut b = [0; 8];
