@@ -156,14 +156,10 @@ impl Table<'_> {
     }
 
     fn rate(&self, goals: &mut Vec<Goal>) {
-        for (size, least) in [(8, 1.3), (56, 1.2)] {
-            let ours = self.side(Metric::Rate, s::OURS, size);
+        for (series, size, how, least) in [(s::OURS, 8, "", 1.3), (s::OURS, 56, "", 1.2), (s::OURS_INLINE, 8, " without descriptors", 1.3)] {
+            let ours = self.side(Metric::Rate, series, size);
             let best = self.best_peer(ours.as_ref(), Metric::Rate, size, |kind| matches!(kind, Kind::Peer { .. }));
-            goals.push(Goal::new(format!("message rate {size} B / best peer"), "msg/s", ours, best, Bound::AtLeast(least)));
-        }
-        if let ours @ Some(_) = self.side(Metric::Rate, s::OURS_INLINE, 8) {
-            let best = self.best_peer(ours.as_ref(), Metric::Rate, 8, |kind| matches!(kind, Kind::Peer { .. }));
-            goals.push(Goal::new("message rate 8 B without descriptors / best peer".to_owned(), "msg/s", ours, best, Bound::AtLeast(1.3)));
+            goals.push(Goal::new(format!("message rate {size} B{how} / best peer"), "msg/s", ours, best, Bound::AtLeast(least)));
         }
     }
 

@@ -22,6 +22,7 @@ use crate::peers::installed::Flavour;
 use crate::peers::libfabric::Way;
 use crate::peers::ucx::Test;
 use crate::samples::{Key, Metric, Series};
+use bellwire_via::work_queue::INLINE_SEND_BYTES_MAX;
 
 /// A family of measurements, as selected by `--only`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -119,8 +120,6 @@ impl PlanOptions {
 
 use series as s;
 
-/// Most bytes of a send without a descriptor.
-const INLINE_MAX: usize = 48;
 /// Sizes of two-sided bandwidth that goals are set for.
 pub const BULK_GOAL_SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
 
@@ -288,7 +287,7 @@ impl Builder<'_> {
             let count = self.count(if self.options.waiting == Waiting::Block { 300.0 } else { 25.0 }, 1_000_000);
             self.limit(Job::Ring { count, words: size / 8 }, key(s::RING));
             self.ours(Job::Rate { size, count }, vec![(key(s::OURS), From::First(0))]);
-            if size <= INLINE_MAX {
+            if size <= INLINE_SEND_BYTES_MAX {
                 self.ours(Job::RateInline { size, count }, vec![(key(s::OURS_INLINE), From::First(0))]);
             }
             self.ucx(Test::TagStream, Metric::Rate, s::UCX_TAG, size, 35.0);
