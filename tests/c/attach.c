@@ -22,7 +22,7 @@
 /* The data of an end: messages, RDMA, answers. */
 enum { ROUNDS = 24, PART = END_DATA_BYTES / 4, RDMA_AT = PART, ANSWER_AT = 2 * PART, NOBODY = 65534 };
 
-typedef enum { PERMITTED, UNDUMPABLE, FILTERED, UNDUMPABLE_LATER, FOREIGN_PIDS, CASES } Case;
+enum { PERMITTED, UNDUMPABLE, FILTERED, UNDUMPABLE_LATER, FOREIGN_PIDS, CASES };
 static const char *const case_names[CASES] = {"permitted", "not dumpable", "refused by seccomp", "not dumpable any more half-way",
                                               "process ids of another namespace"};
 
@@ -39,7 +39,7 @@ static int filter(void) {
 }
 
 /* What a process of the case does before it opens a NIC. */
-static void prepare(Case which) {
+static void prepare(int which) {
     if (geteuid() == 0) {
         CHECK(setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
     }
@@ -49,7 +49,7 @@ static void prepare(Case which) {
 }
 
 /* An end with memory of the program, on a NIC of its own, in a process of the case. */
-static void open_as(Case which, End *end) {
+static void open_as(int which, End *end) {
     EndOptions options = {0};
     prepare(which);
     options.foreign_memory = 1;
@@ -58,13 +58,11 @@ static void open_as(Case which, End *end) {
 
 /* The end of such a process. */
 static void close_and_exit(End *end) {
-    VIP_NIC_HANDLE nic = end->nic;
-    end_destroy(end);
-    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
+    end_close(end);
     exit(check_end());
 }
 
-static void half_way(Case which) {
+static void half_way(int which) {
     if (which == UNDUMPABLE_LATER) CHECK(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 }
 
@@ -80,17 +78,15 @@ static VIP_UINT32 bytes_of_round(int i) {
 }
 
 /* Client: each round a send of the first half of its data, a write of the same to the server's second half, and a read back of what was written. */
-static void client(Case which, const Address *at) {
+static void client(int which, const Address *at) {
     End end;
     VIPX_VI_INFO info;
     VIP_DESCRIPTOR *d;
     Place there;
-    VIP_RETURN code = VIP_NO_MATCH;
     int i, bad = 0;
     open_as(which, &end);
     post_recv(&end, work_recv(&end, 0, 0, sizeof there));
-    for (i = 0; i < 100 && code == VIP_NO_MATCH; i++) code = end_request(&end, at, WAIT_MS);
-    CHECK_RETURN(code, VIP_SUCCESS);
+    CHECK_RETURN(end_request_soon(&end, at), VIP_SUCCESS);
     CHECK_RETURN(VipRecvWait(end.vi, WAIT_MS, &d), VIP_SUCCESS);
     memcpy(&there, end.data, sizeof there);
     post_recv(&end, work_recv(&end, 0, ANSWER_AT, 8));
@@ -135,7 +131,7 @@ static void client(Case which, const Address *at) {
     close_and_exit(&end);
 }
 
-static void server(Case which, const Address *at) {
+static void server(int which, const Address *at) {
     End end;
     VIP_DESCRIPTOR *d;
     Place here;
@@ -164,31 +160,14 @@ static void server(Case which, const Address *at) {
     close_and_exit(&end);
 }
 
-/* Two fresh processes for each case: what is given up cannot be taken back. */
-static void run(Case which) {
-    Address at;
-    VIP_NIC_HANDLE nic;
-    pid_t pids[2];
-    int i, status;
-    check_group(case_names[which]);
-    nic = nic_open();
-    address_unique(&at, nic);
-    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
-    fflush(stdout);
-    for (i = 0; i < 2; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0) {
-            if (i == 0) server(which, &at);
-            if (which == FOREIGN_PIDS) {
-                /* A new namespace begins with the next child. */
-                CHECK(unshare(CLONE_NEWPID) == 0);
-                pids[1] = fork();
-                if (pids[1] != 0) exit(waitpid(pids[1], &status, 0) == pids[1] && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
-            }
-            client(which, &at);
-        }
-    }
-    for (i = 0; i < 2; i++) CHECK(waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+/* A client whose process ids are another namespace's, which begins with the next child. */
+static void client_apart(int which, const Address *at) {
+    pid_t child;
+    int status;
+    CHECK(unshare(CLONE_NEWPID) == 0);
+    child = fork();
+    if (child == 0) client(which, at);
+    exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 int main(void) {
@@ -205,7 +184,9 @@ int main(void) {
             printf("SKIPPED %s: needs root\n", case_names[which]);
             continue;
         }
-        run((Case)which);
+        check_group(case_names[which]);
+        /* What is given up cannot be taken back, so each case has processes of its own. */
+        ends_in_processes(which, server, which == FOREIGN_PIDS ? client_apart : client);
     }
     return check_end();
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,6 +74,12 @@ void end_destroy(End *end) {
         free(end->block);
     }
     memset(end, 0, sizeof *end);
+}
+
+void end_close(End *end) {
+    VIP_NIC_HANDLE nic = end->nic;
+    end_destroy(end);
+    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
 }
 
 void address_set(Address *address, VIP_NIC_HANDLE nic, const void *discriminator, size_t bytes) {
@@ -162,6 +169,31 @@ VIP_RETURN end_request(End *end, const Address *at, int ms) {
     VIP_VI_ATTRIBUTES attributes;
     address_unique(&local, end->nic);
     return VipConnectRequest(end->vi, &local.net, &remote.net, (VIP_ULONG)ms, &attributes);
+}
+
+VIP_RETURN end_request_soon(End *end, const Address *at) {
+    VIP_RETURN code = VIP_NO_MATCH;
+    int i;
+    for (i = 0; i < 100 && code == VIP_NO_MATCH; i++) code = end_request(end, at, WAIT_MS);
+    return code;
+}
+
+void ends_in_processes(int which, void (*server)(int which, const Address *at), void (*client)(int which, const Address *at)) {
+    Address at;
+    VIP_NIC_HANDLE nic = nic_open();
+    pid_t pids[2];
+    int i, status;
+    address_unique(&at, nic);
+    CHECK_RETURN(VipCloseNic(nic), VIP_SUCCESS);
+    fflush(stdout);
+    for (i = 0; i < 2; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            (i == 0 ? server : client)(which, &at);
+            _exit(1);
+        }
+    }
+    for (i = 0; i < 2; i++) CHECK(waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 VIP_RETURN end_accept(End *end, const Address *at, int ms) {

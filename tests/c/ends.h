@@ -58,6 +58,8 @@ VIP_NIC_HANDLE nic_open(void);
 /* Makes an end on an open NIC; options may be NULL. end_destroy disconnects, drains and frees everything but the NIC. */
 void end_create(End *end, VIP_NIC_HANDLE nic, const EndOptions *options);
 void end_destroy(End *end);
+/* The same, and closes its NIC. */
+void end_close(End *end);
 
 /* An address of this host with the given discriminator. address_unique makes one that nothing else on the machine uses. */
 void address_set(Address *address, VIP_NIC_HANDLE nic, const void *discriminator, size_t bytes);
@@ -76,6 +78,10 @@ VIP_RETURN ends_connect(End *client, End *server, VIP_RETURN *accepted);
 /* One half of the same, for two processes: asks for a connection to who waits at the address; waits there for one request and accepts it. */
 VIP_RETURN end_request(End *end, const Address *at, int ms);
 VIP_RETURN end_accept(End *end, const Address *at, int ms);
+/* The same until somebody waits there, in a process that may have begun before the other. */
+VIP_RETURN end_request_soon(End *end, const Address *at);
+/* Runs a case in two fresh processes, each of which gets the same address, and checks that both end well. Neither comes back. */
+void ends_in_processes(int which, void (*server)(int which, const Address *at), void (*client)(int which, const Address *at));
 /* Two ends on the given NICs (may be the same), connected. */
 void ends_pair(End *client, VIP_NIC_HANDLE client_nic, End *server, VIP_NIC_HANDLE server_nic, const EndOptions *options);
 
