@@ -41,7 +41,7 @@ typedef struct {
     VIP_MEM_HANDLE handle;
 } Room;
 
-/* Private memory with a pattern in it, of which a region is to leave `skip` bytes out at both ends. */
+/* Private memory with a pattern in it. A region is to leave `skip` bytes out at both ends. */
 static void room_map(Room *room, size_t skip) {
     room->skip = skip;
     room->data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

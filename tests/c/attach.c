@@ -185,7 +185,7 @@ int main(void) {
             continue;
         }
         check_group(case_names[which]);
-        /* What is given up cannot be taken back, so each case has processes of its own. */
+        /* Each case has processes of its own, since nothing that is given up can be taken back. */
         ends_in_processes(which, server, which == FOREIGN_PIDS ? client_apart : client);
     }
     return check_end();

@@ -80,7 +80,8 @@ VIP_RETURN end_request(End *end, const Address *at, int ms);
 VIP_RETURN end_accept(End *end, const Address *at, int ms);
 /* The same until somebody waits there, in a process that may have begun before the other. */
 VIP_RETURN end_request_soon(End *end, const Address *at);
-/* Runs a case in two fresh processes, each of which gets the same address, and checks that both end well. Neither comes back. */
+/* Runs a case in two fresh processes, which get the same address, and checks that both end well.
+ * Neither function comes back. */
 void ends_in_processes(int which, void (*server)(int which, const Address *at), void (*client)(int which, const Address *at));
 /* Two ends on the given NICs (may be the same), connected. */
 void ends_pair(End *client, VIP_NIC_HANDLE client_nic, End *server, VIP_NIC_HANDLE server_nic, const EndOptions *options);
